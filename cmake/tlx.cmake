@@ -7,7 +7,7 @@ target_include_directories(tlx_flags SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${LLD
 separate_arguments(LLVM_DEFINITIONS_LIST NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 target_compile_definitions(tlx_flags INTERFACE ${LLVM_DEFINITIONS_LIST} TLX_VERSION="${PROJECT_VERSION}")
 target_compile_options(tlx_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers -Wno-dangling-pointer -Wno-maybe-uninitialized>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers -Wno-dangling-pointer -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds>
   -ffunction-sections -fdata-sections)
 if(TLX_VERIFY_PASSES)
   target_compile_definitions(tlx_flags INTERFACE TLX_VERIFY_PASSES=1)

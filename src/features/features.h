@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What each architecture has. An architecture is a row of kTargets (features.cpp) plus its instruction tables; no pass tests a name.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace tlx::features {
+
+enum class Vendor : uint8_t { Nvidia, Amd };
+
+struct Target {
+  const char *name;          // "sm_80": what users write, and in the key
+  Vendor vendor;
+  const char *llvmCpu;       // "sm_80", "gfx942"
+  unsigned computeCapability; // NVIDIA: 80, 90; 0 elsewhere
+  unsigned ptxVersion;       // lowest PTX ISA version that has what we use, times ten: 70 = 7.0
+  unsigned warpSize;
+  unsigned maxThreads;       // of a CTA
+  unsigned sharedBytes;      // most shared memory of a CTA (opt-in limit)
+  unsigned staticSharedBytes; // what needs no opt-in
+  unsigned registersPerThread;
+  unsigned sharedBanks;
+  bool cpAsync;      // cp.async
+  bool ldmatrix;
+  bool stmatrix;
+  bool fnuzFp8;      // fp8 units take the fnuz forms
+  bool scalarGridArgs; // the grid's size is passed as hidden kernel arguments
+};
+
+llvm::ArrayRef<Target> allTargets();
+const Target *findTarget(std::string_view name);
+
+/// Element types as instruction tables name them.
+enum class MmaType : uint8_t { F16, BF16, TF32, XF32, F32, F64, S8, U8 };
+
+/// A warp-level matrix instruction: M x N x K, operand and accumulator types, and the device operation that issues it.
+/// Fragment layouts are the bases over (register, lane) of the PTX ISA and the CDNA ISA (accumulator over M x N, A over M x K, B over K x N).
+struct MmaInstruction {
+  MmaType operand;
+  unsigned m, n, k;
+  const char *deviceOp;
+  bool accumulatorFirst; // order of the call's operands: (c, a, b) on NVIDIA, (a, b, c) on AMD
+};
+/// All instructions of a target for an operand type, best first.
+llvm::ArrayRef<MmaInstruction> mmaInstructions(const Target &target, MmaType operand);
+
+} // namespace tlx::features

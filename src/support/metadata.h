@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a compiled kernel says of itself: everything that the launcher, the cache and users need, and nothing of LLVM. Stored as JSON
+// beside the image.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tlx {
+
+/// A kernel argument as the host passes it, in the order of the parameter buffer (natural alignment).
+struct ArgInfo {
+  enum class Kind : uint8_t { Scalar, Pointer, TensorDesc };
+  std::string name;
+  Kind kind = Kind::Scalar;
+  std::string type; // the language's spelling: "i32", "*f16"
+  uint32_t offset = 0, size = 0;
+};
+
+/// Arguments that the launcher adds behind the user's.
+struct HiddenArg {
+  enum class Kind : uint8_t { GridX, GridY, GridZ };
+  Kind kind = Kind::GridX;
+  uint32_t offset = 0, size = 4;
+};
+
+/// A fact of `requires` or an option, checked at every launch: a comparison over integers, as a small stack program in postfix
+/// order; `text` is how the user wrote it.
+struct Fact {
+  enum class Op : uint8_t { Const, Arg, Add, Sub, Mul, DivFloor, ModFloor, Neg, Eq, Ne, Lt, Le, Gt, Ge, And, Or, Not };
+  struct Step {
+    Op op = Op::Const;
+    int64_t value = 0; // Const: the number; Arg: index into args (a pointer's address, a scalar integer's value)
+  };
+  std::string text;
+  std::vector<Step> program; // leaves one value: true if not zero
+  bool noalias = false;      // only the simulator can see it; program is Arg of the pointer
+};
+
+struct Resources {
+  std::optional<unsigned> registers, spillStores, spillLoads, stackBytes, scratchBytes;
+};
+
+struct StageTime {
+  std::string name;
+  double milliseconds = 0;
+};
+
+struct KernelMetadata {
+  std::string name;         // as written by the user
+  std::string symbol;       // in the image
+  std::string target;       // "sm_80"
+  std::string assembledFor; // the device's architecture the image is for, when that differs
+  unsigned warpSize = 32, numWarps = 4;
+  unsigned sharedBytes = 0; // of the CTA, dynamic on NVIDIA, static on AMD
+  uint32_t paramBytes = 0;  // with hidden arguments
+  std::vector<ArgInfo> args;
+  std::vector<HiddenArg> hidden;
+  std::vector<Fact> facts;
+  Resources resources;
+  std::string assembler;    // identity of what made the image: "ptxas 13.0.88 (/path)", "lld 22.1.8", "simulator"
+  std::vector<StageTime> stages;
+};
+
+std::string toJson(const KernelMetadata &metadata);
+/// nullopt if the text is not such metadata; `error` says why.
+std::optional<KernelMetadata> metadataFromJson(const std::string &text, std::string &error);
+
+/// A compiled kernel: metadata and the image of one kind.
+struct Binary {
+  enum class Kind : uint8_t { Cubin, Ptx, Hsaco, SimBitcode };
+  Kind kind = Kind::SimBitcode;
+  KernelMetadata metadata;
+  std::vector<uint8_t> image;
+};
+
+} // namespace tlx
