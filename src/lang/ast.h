@@ -456,7 +456,7 @@ struct File {
 std::string_view spelling(BinaryOp op);
 /// "-", "!", "~".
 std::string_view spelling(UnaryOp op);
-/// 1 (||) to 10 (* / %); a higher number binds tighter.
+/// 1 (||) to 9 (* / %); a higher number binds tighter.
 int precedence(BinaryOp op);
 bool isComparison(BinaryOp op);
 

@@ -10,7 +10,7 @@
 namespace tlx::lang {
 
 /// Limits on hostile text. Each is an error that names the limit.
-constexpr size_t kMaxFileBytes = size_t(4) << 20;
+constexpr size_t kMaxFileBytes = size_t(1) << 20;
 constexpr size_t kMaxNameBytes = 255;
 /// Blocks, parentheses, brackets, unary operators and `else if` around one token.
 constexpr unsigned kMaxNesting = 256;
