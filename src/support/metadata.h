@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,10 @@ struct Fact {
   std::vector<Step> program; // leaves one value: true if not zero
   bool noalias = false;      // only the simulator can see it; program is Arg of the pointer
 };
+
+/// Whether a fact holds for these arguments (indexed as by Op::Arg). A span and not LLVM's ArrayRef, which converts to it: this
+/// header and the launcher are free of LLVM. Arithmetic wraps; division by zero or a malformed program: false.
+bool evaluateFact(const Fact &fact, std::span<const int64_t> args);
 
 struct Resources {
   std::optional<unsigned> registers, spillStores, spillLoads, stackBytes, scratchBytes;
