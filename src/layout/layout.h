@@ -83,7 +83,8 @@ private:
 // --- constructors -------------------------------------------------------------------------------------------------
 
 /// Each thread holds sizePerThread elements in a row of `order` (fastest dimension first), lanes and warps tile the rest; all
-/// five arguments are powers of two. What is larger than the tile wraps (replicates), what is smaller repeats in registers.
+/// five arguments are powers of two. Thread bits past the tile wrap (replicate), register bits past it are left out; what is
+/// smaller repeats in registers, the 2^k part first (the fastest dimension of `order` first), then the odd factors.
 TileLayout blocked(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> sizePerThread, llvm::ArrayRef<unsigned> lanes,
                    llvm::ArrayRef<unsigned> warps, llvm::ArrayRef<unsigned> order);
 /// The default for a shape: `perThread` elements of the fastest dimension (order.front()) a thread, lanes and then warps along `order`.
@@ -92,7 +93,10 @@ TileLayout defaultBlocked(llvm::ArrayRef<int64_t> shape, unsigned perThread, llv
 
 /// Builds a layout from an instruction's own layout (`unit`, register and lane bases over `unitShape`) by tiling it: warps over
 /// the tile as `warpsPerDim` in `warpOrder` (fastest first), the rest in registers in `registerOrder` (fastest first).
-/// This is how MMA accumulators and operands are made; a warp bit whose dimension the operand lacks is a zero basis.
+/// This is how MMA accumulators and operands are made; a warp bit whose dimension the operand lacks is a zero basis: such
+/// dimensions are the entries of `warpsPerDim` past the tile's rank (A of an [M, N] grid: {warpsM, 1, warpsN}), and `warpOrder`
+/// names them too. In each dimension the unit is lowest, then warps, then registers. A unit larger than the 2^k part of a dimension
+/// does not tile it: the result then has rank 0 (shape() is empty), which the caller has to report.
 TileLayout tileUnit(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<Coord> unitRegister, llvm::ArrayRef<Coord> unitLane,
                     llvm::ArrayRef<int64_t> unitShape, llvm::ArrayRef<unsigned> warpsPerDim,
                     llvm::ArrayRef<unsigned> warpOrder, llvm::ArrayRef<unsigned> registerOrder);
@@ -103,11 +107,13 @@ TileLayout expandDims(const TileLayout &layout, unsigned axis);
 TileLayout slice(const TileLayout &layout, unsigned axis);
 /// The layout in which reading `layout` with one dimension of extent 1 grown to `extent` costs nothing: new registers only.
 TileLayout broadcastTo(const TileLayout &layout, llvm::ArrayRef<int64_t> shape);
-TileLayout transpose(const TileLayout &layout, llvm::ArrayRef<unsigned> perm); // result dimension i is source dimension perm[i]
-/// Row-major reshape. nullopt if it is not free: odd factors that would mix with bits.
+/// Result dimension i is source dimension perm[i]. Repetitions count in the order of the new dimensions: where two dimensions with
+/// odd factors swap, register numbers change (find the source register by coordinate).
+TileLayout transpose(const TileLayout &layout, llvm::ArrayRef<unsigned> perm);
+/// Row-major reshape; register numbers stay. nullopt if it is not free: odd factors that would mix with bits.
 std::optional<TileLayout> reshape(const TileLayout &layout, llvm::ArrayRef<int64_t> shape);
 /// join adds a last dimension of 2 held in the fastest register bit; split is its inverse, nullopt if that dimension is
-/// not exactly one register bit.
+/// not exactly one register bit (which may be any; the two results of register r hold it clear and set).
 TileLayout join(const TileLayout &layout);
 std::optional<TileLayout> split(const TileLayout &layout);
 
