@@ -171,7 +171,7 @@ llvm::ArrayRef<int64_t> Op::listAttr(Attr a) const {
 Op *Op::parentOp() const { return parent_ ? parent_->parentOp() : nullptr; }
 
 void Op::erase() {
-  for (auto &r : results_) assert(r->unused() && "erased op still has users");
+  assert(llvm::all_of(results_, [](const auto &r) { return r->unused(); }) && "erased op still has users");
   parent_->remove(this);
 }
 
