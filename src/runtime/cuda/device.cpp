@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// See device.h. The primary context is used, as the CUDA runtime and the frameworks over it do, so that their pointers
+// and streams can be passed here.
+#include "runtime/cuda/device.h"
+
+#include "runtime/cuda/driver.h"
+
+namespace tlx::runtime::cuda {
+
+namespace {
+
+/// Makes a context current for a scope. Nothing is pushed where it is current already, which is the common case.
+class Current {
+public:
+  Current(const Driver &driver, Context context) : driver(driver) {
+    Context now = nullptr;
+    result = driver.core.contextGetCurrent(&now);
+    if (result != kSuccess || now == context) return;
+    result = driver.core.contextPush(context);
+    pushed = result == kSuccess;
+  }
+  ~Current() {
+    Context popped;
+    if (pushed) driver.core.contextPop(&popped);
+  }
+  Current(const Current &) = delete;
+  Status status() const { return driver.check(result, "cuCtxPushCurrent"); }
+
+private:
+  const Driver &driver;
+  Result result;
+  bool pushed = false;
+};
+
+Pointer toPointer(const void *address) {
+  return reinterpret_cast<uintptr_t>(address);
+}
+Stream toStream(void *stream) {
+  return static_cast<Stream>(stream);
+}
+
+Status unavailable(const std::string &missing) {
+  return Status::error(Code::Unsupported, "this CUDA driver lacks " + missing);
+}
+
+Status describe(const Driver &driver, int ordinal, DeviceHandle &handle, DeviceInfo &info) {
+  if (Status s = driver.check(driver.core.deviceGet(&handle, ordinal), "cuDeviceGet")) return s;
+  char name[256] = {};
+  if (Status s = driver.check(driver.core.deviceGetName(name, sizeof name - 1, handle), "cuDeviceGetName")) return s;
+  int major = 0, minor = 0, processors = 0, version = 0;
+  size_t memory = 0;
+  if (Status s =
+          driver.check(driver.core.deviceGetAttribute(&major, kComputeCapabilityMajor, handle), "cuDeviceGetAttribute"))
+    return s;
+  driver.core.deviceGetAttribute(&minor, kComputeCapabilityMinor, handle);
+  driver.core.deviceGetAttribute(&processors, kMultiprocessorCount, handle);
+  driver.core.deviceTotalMem(&memory, handle);
+  driver.core.driverGetVersion(&version);
+  info.id = "cuda:" + std::to_string(ordinal);
+  info.name = name;
+  info.architecture = "sm_" + std::to_string(major) + std::to_string(minor);
+  info.memoryBytes = memory;
+  info.multiprocessors = unsigned(processors);
+  info.driverVersion = unsigned(version);
+  return Status::ok();
+}
+
+class CudaDevice;
+
+class CudaKernel final : public LoadedKernel {
+public:
+  explicit CudaKernel(std::shared_ptr<const CudaDevice> device) : device(std::move(device)) {}
+  ~CudaKernel() override;
+  std::shared_ptr<const CudaDevice> device;
+  Module module = nullptr;
+  Function function = nullptr;
+  unsigned threads = 0, sharedBytes = 0;
+};
+
+class CudaTimer final : public Device::Timer {
+public:
+  CudaTimer(std::shared_ptr<const CudaDevice> device, Stream stream) : device(std::move(device)), stream(stream) {}
+  ~CudaTimer() override;
+  Status create();
+  Status start() override { return record(first); }
+  Status stop() override { return record(last); }
+  Status milliseconds(double &result) override;
+
+private:
+  Status record(Event event);
+  std::shared_ptr<const CudaDevice> device;
+  Stream stream;
+  Event first = nullptr, last = nullptr;
+};
+
+class CudaDevice final : public Device {
+public:
+  static Status open(const std::string &path, int ordinal, std::shared_ptr<Device> &result) {
+    auto made = std::make_shared<CudaDevice>();
+    if (Status s = Driver::load(path, made->driver)) return s;
+    int count = 0;
+    if (Status s = made->driver.check(made->driver.core.deviceGetCount(&count), "cuDeviceGetCount")) return s;
+    if (ordinal < 0 || ordinal >= count)
+      return Status::error(Code::NotFound, "there is no device cuda:" + std::to_string(ordinal) + "; the driver has " +
+                                               std::to_string(count));
+    if (Status s = describe(made->driver, ordinal, made->handle, made->deviceInfo)) return s;
+    if (made->driver.core.deviceGetAttribute(&made->sharedLimit, kMaxSharedMemoryPerBlockOptin, made->handle) !=
+        kSuccess)
+      made->sharedLimit = 48 << 10;
+    if (Status s = made->driver.check(made->driver.core.primaryContextRetain(&made->context, made->handle),
+                                      "cuDevicePrimaryCtxRetain"))
+      return s;
+    result = std::move(made);
+    return Status::ok();
+  }
+  ~CudaDevice() override {
+    if (context) driver.core.primaryContextRelease(handle); // may answer "deinitialized" at exit, which is fine
+  }
+
+  Status allocate(size_t bytes, void **address) override {
+    if (!driver.missingMemory.empty()) return unavailable(driver.missingMemory);
+    Current current(driver, context);
+    if (Status s = current.status()) return s;
+    Pointer pointer = 0;
+    if (Status s = driver.check(driver.memory.allocate(&pointer, bytes ? bytes : 1), "cuMemAlloc")) {
+      s.message += ", " + std::to_string(bytes) + " bytes on " + deviceInfo.id;
+      return s;
+    }
+    *address = reinterpret_cast<void *>(uintptr_t(pointer));
+    return Status::ok();
+  }
+  Status release(void *address) override {
+    if (!driver.missingMemory.empty()) return unavailable(driver.missingMemory);
+    Current current(driver, context);
+    if (Status s = current.status()) return s;
+    return driver.check(driver.memory.release(toPointer(address)), "cuMemFree");
+  }
+  Status copyIn(void *device, const void *host, size_t bytes, void *stream) override {
+    if (!driver.missingMemory.empty()) return unavailable(driver.missingMemory);
+    Current current(driver, context);
+    if (Status s = current.status()) return s;
+    return driver.check(driver.memory.copyHostToDevice(toPointer(device), host, bytes, toStream(stream)),
+                        "cuMemcpyHtoDAsync");
+  }
+  Status copyOut(void *host, const void *device, size_t bytes, void *stream) override {
+    if (!driver.missingMemory.empty()) return unavailable(driver.missingMemory);
+    Current current(driver, context);
+    if (Status s = current.status()) return s;
+    return driver.check(driver.memory.copyDeviceToHost(host, toPointer(device), bytes, toStream(stream)),
+                        "cuMemcpyDtoHAsync");
+  }
+  Status copy(void *to, const void *from, size_t bytes, void *stream) override {
+    if (!driver.missingMemory.empty()) return unavailable(driver.missingMemory);
+    Current current(driver, context);
+    if (Status s = current.status()) return s;
+    return driver.check(driver.memory.copyDeviceToDevice(toPointer(to), toPointer(from), bytes, toStream(stream)),
+                        "cuMemcpyDtoDAsync");
+  }
+
+  Status createStream(void **stream) override {
+    if (!driver.missingStream.empty()) return unavailable(driver.missingStream);
+    Current current(driver, context);
+    if (Status s = current.status()) return s;
+    Stream made = nullptr;
+    constexpr unsigned kNonBlocking = 1;
+    if (Status s = driver.check(driver.stream.create(&made, kNonBlocking), "cuStreamCreate")) return s;
+    *stream = made;
+    return Status::ok();
+  }
+  Status destroyStream(void *stream) override {
+    if (!driver.missingStream.empty()) return unavailable(driver.missingStream);
+    Current current(driver, context);
+    if (Status s = current.status()) return s;
+    return driver.check(driver.stream.destroy(toStream(stream)), "cuStreamDestroy");
+  }
+  Status synchronize(void *stream) override {
+    if (!driver.missingStream.empty()) return unavailable(driver.missingStream);
+    Current current(driver, context);
+    if (Status s = current.status()) return s;
+    return driver.check(driver.stream.synchronize(toStream(stream)), "cuStreamSynchronize");
+  }
+
+  Status load(const Binary &binary, std::shared_ptr<LoadedKernel> &loaded) override {
+    if (!driver.missingModule.empty()) return unavailable(driver.missingModule);
+    const KernelMetadata &metadata = binary.metadata;
+    if (binary.kind != Binary::Kind::Cubin && binary.kind != Binary::Kind::Ptx)
+      return Status::error(Code::InvalidArgument, "kernel '" + metadata.name + "' was not compiled for a CUDA device");
+    if (metadata.sharedBytes > unsigned(sharedLimit))
+      return Status::error(Code::Unsupported,
+                           "kernel '" + metadata.name + "' needs " + std::to_string(metadata.sharedBytes) +
+                               " bytes of shared memory, and " + deviceInfo.id + " (" + deviceInfo.architecture +
+                               ") gives a block " + std::to_string(sharedLimit));
+    Current current(driver, context);
+    if (Status s = current.status()) return s;
+
+    auto kernel = std::make_shared<CudaKernel>(std::static_pointer_cast<const CudaDevice>(shared_from_this()));
+    // PTX is text that the driver reads to a NUL byte.
+    std::string text;
+    const void *image = binary.image.data();
+    if (binary.kind == Binary::Kind::Ptx) {
+      text.assign(binary.image.begin(), binary.image.end());
+      image = text.c_str();
+    }
+    // The driver takes a value in the pointer's place for sizes, and writes the used size back there.
+    char infoLog[4096] = {}, errorLog[8192] = {};
+    int options[] = {kJitInfoLogBuffer, kJitInfoLogBufferSize, kJitErrorLogBuffer, kJitErrorLogBufferSize};
+    void *values[] = {infoLog, reinterpret_cast<void *>(sizeof infoLog - 1), errorLog,
+                      reinterpret_cast<void *>(sizeof errorLog - 1)};
+    const Result result = driver.module.moduleLoadDataEx(&kernel->module, image, 4, options, values);
+    if (Status s = driver.check(result, "cuModuleLoadDataEx")) {
+      s.message += ", for kernel '" + metadata.name + "' (" + metadata.target + ") on " + deviceInfo.id + " (" +
+                   deviceInfo.architecture + ")";
+      if (errorLog[0]) s.message += std::string("\n") + errorLog;
+      return s;
+    }
+    if (Status s =
+            driver.check(driver.module.moduleGetFunction(&kernel->function, kernel->module, metadata.symbol.c_str()),
+                         "cuModuleGetFunction"))
+      return s;
+    // Above 48 KB dynamic shared memory must be asked for (CUDA C++ Programming Guide, "Shared Memory" of each
+    // capability).
+    if (metadata.sharedBytes > (48u << 10))
+      if (Status s = driver.check(
+              driver.module.functionSetAttribute(kernel->function, kMaxDynamicSharedSize, int(metadata.sharedBytes)),
+              "cuFuncSetAttribute"))
+        return s;
+    kernel->threads = metadata.warpSize * metadata.numWarps;
+    kernel->sharedBytes = metadata.sharedBytes;
+    loaded = std::move(kernel);
+    return Status::ok();
+  }
+
+  Status launch(const LoadedKernel &loaded, const Grid &grid, const ParamBuffer &params, void *stream,
+                const SimOptions &, SimReport *) override {
+    const auto &kernel = static_cast<const CudaKernel &>(loaded);
+    Current current(driver, context);
+    if (Status s = current.status()) return s;
+    size_t size = params.size;
+    constexpr uintptr_t kEnd = 0, kBufferPointer = 1, kBufferSize = 2; // CU_LAUNCH_PARAM_*
+    void *extra[] = {reinterpret_cast<void *>(kBufferPointer), const_cast<uint8_t *>(params.bytes),
+                     reinterpret_cast<void *>(kBufferSize), &size, reinterpret_cast<void *>(kEnd)};
+    return driver.check(driver.module.launchKernel(kernel.function, grid.x, grid.y, grid.z, kernel.threads, 1, 1,
+                                                   kernel.sharedBytes, toStream(stream), nullptr, extra),
+                        "cuLaunchKernel");
+  }
+
+  Status createTimer(void *stream, std::unique_ptr<Timer> &timer) override {
+    if (!driver.missingEvent.empty()) return unavailable(driver.missingEvent);
+    auto made =
+        std::make_unique<CudaTimer>(std::static_pointer_cast<const CudaDevice>(shared_from_this()), toStream(stream));
+    if (Status s = made->create()) return s;
+    timer = std::move(made);
+    return Status::ok();
+  }
+
+  Driver driver;
+  DeviceHandle handle = 0;
+  Context context = nullptr;
+  int sharedLimit = 48 << 10;
+};
+
+CudaKernel::~CudaKernel() {
+  if (!module) return;
+  Current current(device->driver, device->context);
+  if (!current.status()) device->driver.module.moduleUnload(module);
+}
+
+Status CudaTimer::create() {
+  Current current(device->driver, device->context);
+  if (Status s = current.status()) return s;
+  if (Status s = device->driver.check(device->driver.event.create(&first, 0), "cuEventCreate")) return s;
+  return device->driver.check(device->driver.event.create(&last, 0), "cuEventCreate");
+}
+
+CudaTimer::~CudaTimer() {
+  Current current(device->driver, device->context);
+  if (current.status()) return;
+  if (first) device->driver.event.destroy(first);
+  if (last) device->driver.event.destroy(last);
+}
+
+Status CudaTimer::record(Event event) {
+  Current current(device->driver, device->context);
+  if (Status s = current.status()) return s;
+  return device->driver.check(device->driver.event.record(event, stream), "cuEventRecord");
+}
+
+Status CudaTimer::milliseconds(double &result) {
+  Current current(device->driver, device->context);
+  if (Status s = current.status()) return s;
+  if (Status s = device->driver.check(device->driver.event.synchronize(last), "cuEventSynchronize")) return s;
+  float time = 0;
+  if (Status s = device->driver.check(device->driver.event.elapsedTime(&time, first, last), "cuEventElapsedTime"))
+    return s;
+  result = time;
+  return Status::ok();
+}
+
+} // namespace
+
+Status enumerate(const std::string &driverPath, std::vector<DeviceInfo> &devices) {
+  Driver driver;
+  if (Status s = Driver::load(driverPath, driver)) return s;
+  int count = 0;
+  if (Status s = driver.check(driver.core.deviceGetCount(&count), "cuDeviceGetCount")) return s;
+  for (int i = 0; i < count; ++i) {
+    DeviceHandle handle;
+    DeviceInfo info;
+    if (Status s = describe(driver, i, handle, info)) return s;
+    devices.push_back(std::move(info));
+  }
+  return Status::ok();
+}
+
+Status open(const std::string &driverPath, int ordinal, std::shared_ptr<Device> &device) {
+  return CudaDevice::open(driverPath, ordinal, device);
+}
+
+} // namespace tlx::runtime::cuda
