@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The passes: free functions over a module. pipeline.cpp orders them; registry.cpp names them for tlx-opt. Each returns false after it
+// reported an error, and leaves a module that the verifier accepts otherwise.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "features/features.h"
+#include "ir/ir.h"
+
+namespace tlx::passes {
+
+struct SimplifyOptions {};
+/// Folding, CSE, DCE, LICM: simplify.cpp.
+void simplify(ir::Module &module, const SimplifyOptions &options = {});
+
+/// Chooses matrix instructions for dots and a layout for every tile; inserts convert_layout where uses disagree: assign_layouts.cpp.
+bool assignLayouts(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// Loops with num_stages get ring buffers and copies ahead: pipeline_loops.cpp.
+bool pipelineLoops(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// Splits reductions across warps into a partial one, a conversion and one in registers: lower_reductions.cpp.
+bool lowerReductions(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// Conversions that need shared memory become a buffer, a store and a load: lower_conversions.cpp.
+bool lowerConversions(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// Sets {vec} on loads, stores and async copies from axis analysis: annotate_accesses.cpp.
+bool annotateAccesses(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// Gives every buffer an offset by lifetime; too much is an error with the map: plan_memory.cpp.
+bool planMemory(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// The map that planMemory made, for people.
+std::string memoryMap(const ir::Module &module);
+/// Barriers where accesses of shared memory by different threads meet: insert_barriers.cpp.
+bool insertBarriers(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+
+struct PassEntry {
+  const char *name;
+  const char *summary;
+  bool (*run)(ir::Module &, const features::Target &, Diagnostics &);
+};
+/// Every pass by name, in the order of the pipeline.
+const std::vector<PassEntry> &allPasses();
+
+struct PipelineOptions {
+  bool verify = false;                                                   // after every pass
+  std::function<void(const char *pass, const ir::Module &, double ms)> after; // timing and dumps
+};
+/// Elaborated IR to what code generation takes: pipeline.cpp.
+bool runPipeline(ir::Module &module, const features::Target &target, const PipelineOptions &options, Diagnostics &diagnostics);
+
+} // namespace tlx::passes
