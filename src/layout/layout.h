@@ -137,7 +137,12 @@ public:
   /// `bases[d][i]` = offset bits of coordinate bit i of dimension d inside the box; boxStride in elements, by dimension.
   SharedLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> box, std::vector<std::vector<uint32_t>> bases,
                llvm::ArrayRef<int64_t> boxStride);
-  /// Row-major in `order` (fastest first), boxes of the 2^k part, no swizzle.
+  /// Why the arguments are not a shared layout (for input from outside; the constructor asserts it), or nothing. A box divides the
+  /// 2^k part of its dimension, and boxes must not overlap.
+  static std::optional<std::string> check(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> box,
+                                          const std::vector<std::vector<uint32_t>> &bases,
+                                          llvm::ArrayRef<int64_t> boxStride);
+  /// Row-major in `order` (fastest first), boxes of the 2^k part (themselves row-major), no swizzle.
   static SharedLayout rowMajor(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> order);
   /// The classical XOR swizzle of rows: within rows of the fastest dimension, vector column ^= (row / perPhase) % maxPhase, with
   /// columns of `vec` elements. The row is the next dimension of `order`.
@@ -174,6 +179,8 @@ struct AccessMap {
   std::vector<Part> laneBases, warpBases; // one a bit; add parts add up, xor parts XOR up
   std::vector<Part> registers;            // one a register
 };
+/// The addresses are those of CTA 0: a CTA's own memory holds its own part. Bits of a register that no thread bit touches are in its
+/// add part (an immediate of the instruction); xorBits is what has to stay an XOR.
 /// nullopt if a box index mixes thread and register bits of one dimension in a way that is not a sum (choose other boxes).
 std::optional<AccessMap> accessMap(const TileLayout &regs, const SharedLayout &mem);
 
@@ -182,7 +189,8 @@ struct VectorPlan {
   unsigned vector = 1;                // elements in one access
   std::vector<unsigned> order;        // register numbers, `vector` consecutive offsets at a time
 };
-/// The widest plan (at most maxBytes an access, aligned by construction) for elements of `bits` bits.
+/// The widest plan (at most maxBytes an access, aligned by construction) for elements of `bits` bits. All registers are in
+/// `order`, copies too (redundantMask tells which stores can be left out).
 VectorPlan vectorPlan(const TileLayout &regs, const SharedLayout &mem, unsigned bits, unsigned maxBytes = 16);
 
 /// Bank behaviour of one warp-wide access of `vector` elements a lane. `wavefronts` counts the passes the memory needs,
