@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Layout assignment.
+//
+//   %p = addptr … : *f16[128, 32]            %p = addptr … : *f16[128, 32, #coalesced]
+//   %a = load %p : f16[128, 32]        ->    %a = load %p : f16[128, 32, #coalesced]
+//   %d = dot %a, %b, %c                      %1 = convert_layout %a : f16[128, 32, #operandA]
+//                                            %d = dot %1, … {mma = 0} : f32[128, 128, #accumulator]
+//
+// Values that one layout serves without movement (operands and results of elementwise operations, a loop's carried values) form
+// a class. Classes get layouts by priority: matrix instructions, then require_layout, then loads and stores (coalescing), then defaults.
+// Shape operations relate classes. Where a use needs another layout than its class has, a convert_layout is inserted. What is cheap to
+// compute again (indices, constants) is cloned for each use first, so it never needs a conversion.
+#include "llvm/ADT/DenseSet.h"
+
+#include "features/mma_layouts.h"
+#include "ir/builder.h"
+#include "passes/axis_analysis.h"
+#include "passes/passes.h"
+
+namespace tlx::passes {
+
+using namespace ir;
+using layout::TileLayout;
+
+namespace {
+
+using Layout = const TileLayout *;
+
+/// The layout an operand of extent 1 along some dimensions needs so that broadcasting it to `l` moves nothing.
+TileLayout shrunk(const TileLayout &l, llvm::ArrayRef<int64_t> shape) {
+  TileLayout out = l;
+  for (unsigned d = 0; d < shape.size(); ++d)
+    if (shape[d] == 1 && l.shape()[d] != 1) out = layout::expandDims(layout::slice(out, d), d);
+  return out;
+}
+
+struct DotPlan {
+  Layout accumulator, a, b;
+};
+
+struct Assigner {
+  Module &module;
+  const features::Target &target;
+  Diagnostics &diagnostics;
+  Context &context = module.context;
+
+  llvm::DenseMap<Value *, unsigned> ids;
+  std::vector<unsigned> parent;
+  std::vector<Layout> assigned; // by class representative
+  std::vector<std::vector<Value *>> members;
+  llvm::DenseMap<Op *, DotPlan> dots;
+
+  // --- classes --------------------------------------------------------------------------------------------------
+  unsigned id(Value *v) {
+    auto [it, fresh] = ids.try_emplace(v, parent.size());
+    if (fresh) {
+      parent.push_back(it->second);
+      assigned.push_back(nullptr);
+      members.push_back({v});
+    }
+    return it->second;
+  }
+  unsigned find(unsigned i) {
+    while (parent[i] != i) i = parent[i] = parent[parent[i]];
+    return i;
+  }
+  unsigned classOf(Value *v) { return find(id(v)); }
+  void tie(Value *a, Value *b) {
+    if (!a->type.isTile() || !b->type.isTile()) return;
+    unsigned x = classOf(a), y = classOf(b);
+    if (x == y) return;
+    if (members[x].size() < members[y].size()) std::swap(x, y);
+    parent[y] = x;
+    members[x].insert(members[x].end(), members[y].begin(), members[y].end());
+    members[y].clear();
+  }
+  Layout layoutOf(Value *v) { return assigned[classOf(v)]; }
+
+  void tieOp(Op &op) {
+    switch (op.opcode) {
+    case Opcode::Store:
+      if (op.numOperands() > 2) tie(op.operand(0), op.operand(2));
+      break;
+    case Opcode::AtomicAdd:
+      tie(op.operand(0), op.result());
+      if (op.numOperands() > 2) tie(op.operand(0), op.operand(2));
+      break;
+    case Opcode::RequireLayout: id(op.result()); break; // an edge: the operand may have another layout
+    case Opcode::Dot: tie(op.operand(2), op.result()); break;
+    case Opcode::Reduce:
+      for (unsigned i = 1; i < op.numOperands(); ++i) tie(op.operand(0), op.operand(i)), tie(op.result(0), op.result(i));
+      break;
+    case Opcode::For:
+      for (unsigned i = 0; i < op.numResults(); ++i) {
+        tie(op.operand(3 + i), op.result(i));
+        tie(op.result(i), op.body().arg(1 + i));
+        tie(op.result(i), op.body().terminator()->operand(i));
+      }
+      break;
+    case Opcode::While:
+      for (unsigned i = 0; i < op.numResults(); ++i) {
+        tie(op.operand(i), op.result(i));
+        tie(op.result(i), op.body(0).arg(i));
+        tie(op.result(i), op.body(0).terminator()->operand(1 + i));
+        tie(op.result(i), op.body(1).arg(i));
+        tie(op.result(i), op.body(1).terminator()->operand(i));
+      }
+      break;
+    case Opcode::If:
+      for (unsigned i = 0; i < op.numResults(); ++i)
+        for (unsigned r = 0; r < 2; ++r) tie(op.result(i), op.body(r).terminator()->operand(i));
+      break;
+    case Opcode::Split: tie(op.result(0), op.result(1)); break;
+    case Opcode::Join: tie(op.operand(0), op.operand(1)); break;
+    default:
+      if (!op.has(Elementwise)) break;
+      Value *first = nullptr;
+      auto all = [&](Value *v) {
+        if (!v->type.isTile()) return;
+        if (first) tie(first, v);
+        first = v;
+      };
+      for (Value *v : op.operands()) all(v);
+      for (unsigned i = 0; i < op.numResults(); ++i) all(op.result(i));
+    }
+  }
+
+  // --- assignment and propagation -------------------------------------------------------------------------------
+  std::vector<unsigned> worklist;
+
+  void assign(Value *v, Layout l) {
+    unsigned c = classOf(v);
+    if (assigned[c]) return;
+    assigned[c] = l;
+    worklist.push_back(c);
+    while (!worklist.empty()) {
+      unsigned next = worklist.back();
+      worklist.pop_back();
+      std::vector<Value *> values = members[next]; // ids may grow
+      for (Value *m : values) propagate(m, assigned[next]);
+    }
+  }
+  void set(Value *v, const TileLayout &l) {
+    if (!v->type.isTile()) return;
+    unsigned c = classOf(v);
+    if (assigned[c]) return;
+    assigned[c] = context.unique(l);
+    worklist.push_back(c);
+  }
+
+  static llvm::SmallVector<unsigned, 4> permOf(const Op &op) {
+    return llvm::SmallVector<unsigned, 4>(op.listAttr(Attr::perm).begin(), op.listAttr(Attr::perm).end());
+  }
+  static llvm::SmallVector<unsigned, 4> inverse(llvm::ArrayRef<unsigned> perm) {
+    llvm::SmallVector<unsigned, 4> inv(perm.size());
+    for (unsigned i = 0; i < perm.size(); ++i) inv[perm[i]] = i;
+    return inv;
+  }
+
+  void propagate(Value *v, Layout l) {
+    if (Op *def = v->def()) { // to the operands of a shape operation that makes v
+      Value *x = def->numOperands() ? def->operand(0) : nullptr;
+      switch (def->opcode) {
+      case Opcode::ExpandDims: set(x, layout::slice(*l, def->intAttr(Attr::axis))); break;
+      case Opcode::Broadcast: set(x, shrunk(*l, x->type.shape())); break;
+      case Opcode::Trans: set(x, layout::transpose(*l, inverse(permOf(*def)))); break;
+      case Opcode::Reshape:
+        if (auto r = layout::reshape(*l, x->type.shape())) set(x, *r);
+        break;
+      case Opcode::Join:
+        if (auto r = layout::split(*l)) set(x, *r);
+        break;
+      case Opcode::Split: set(x, layout::join(*l)); break;
+      default: break;
+      }
+    }
+    for (const Use &use : v->uses()) {
+      Op &op = *use.op;
+      switch (op.opcode) {
+      case Opcode::Reduce:
+        if (op.result()->type.isTile()) set(op.result(), layout::slice(*l, op.intAttr(Attr::axis)));
+        break;
+      case Opcode::Trans: set(op.result(), layout::transpose(*l, permOf(op))); break;
+      case Opcode::Reshape:
+        if (auto r = layout::reshape(*l, op.result()->type.shape())) set(op.result(), *r);
+        break;
+      case Opcode::Join: set(op.result(), layout::join(*l)); break;
+      case Opcode::Split:
+        if (auto r = layout::split(*l)) set(op.result(), *r);
+        break;
+      default: break;
+      }
+    }
+  }
+
+  // --- matrix instructions --------------------------------------------------------------------------------------
+  std::optional<features::MmaType> operandType(Scalar s, llvm::StringRef precision) {
+    using features::MmaType;
+    bool amd = target.vendor == features::Vendor::Amd;
+    switch (s) {
+    case Scalar::F16: return MmaType::F16;
+    case Scalar::BF16: return MmaType::BF16;
+    case Scalar::I8: return MmaType::S8;
+    case Scalar::U8: return MmaType::U8;
+    case Scalar::F64: return MmaType::F64;
+    case Scalar::F32:
+      // On AMD, ieee f32 has matrix units of its own and serves tf32x3, whose accuracy it exceeds.
+      if (precision == "ieee" || (amd && precision == "tf32x3")) return amd ? std::optional(MmaType::F32) : std::nullopt;
+      return amd ? MmaType::XF32 : MmaType::TF32;
+    default: return std::nullopt;
+    }
+  }
+
+  bool planDot(Op &op) {
+    Type a = op.operand(0)->type, b = op.operand(1)->type, acc = op.operand(2)->type;
+    int64_t m = acc.shape()[0], n = acc.shape()[1], k = a.shape()[1];
+    if (isFp8(a.scalar()) || (a.scalar() == Scalar::U8 && target.vendor == features::Vendor::Amd)) {
+      diagnostics.report(Diag::DotUnsupported, op.loc, scalarName(a.scalar()).str(), target.name);
+      return false;
+    }
+    int chosen = -1;
+    features::MmaInstruction mma{};
+    if (auto type = operandType(a.scalar(), op.strAttr(Attr::precision))) {
+      auto list = features::mmaInstructions(target, *type);
+      for (unsigned i = 0; i < list.size() && chosen < 0; ++i)
+        if (features::fits(list[i], m, n, k)) chosen = i, mma = list[i];
+    }
+    op.setAttr(Attr::mma, int64_t(chosen));
+    DotPlan plan;
+    if (chosen >= 0) {
+      features::WarpGrid grid = features::chooseWarpGrid(mma, m, n, module.kernel.numWarps);
+      plan.accumulator = context.unique(features::accumulatorLayout(target, mma, m, n, grid));
+      plan.a = context.unique(features::operandALayout(target, mma, m, k, grid));
+      plan.b = context.unique(features::operandBLayout(target, mma, k, n, grid));
+    } else {
+      // Scalar code: an accumulator tile a thread, whole rows of A and columns of B in registers.
+      unsigned perThread = n >= 4 && (n & -n) >= 4 ? 4 : 1;
+      TileLayout c = layout::defaultBlocked({m, n}, perThread, {1, 0}, target.warpSize, module.kernel.numWarps);
+      plan.accumulator = context.unique(c);
+      plan.a = context.unique(layout::broadcastTo(layout::expandDims(layout::slice(c, 1), 1), {m, k}));
+      plan.b = context.unique(layout::broadcastTo(layout::expandDims(layout::slice(c, 0), 0), {k, n}));
+    }
+    dots[&op] = plan;
+    return true;
+  }
+
+  // --- memory ---------------------------------------------------------------------------------------------------
+  struct Coalescing {
+    TileLayout layout;
+    unsigned vector; // elements
+  };
+  Coalescing coalesced(Value *pointer, const AxisAnalysis &axis) {
+    Type t = pointer->type;
+    const AxisInfo &info = axis.info(pointer);
+    unsigned rank = t.rank(), bytes = scalarBytes(t.scalar());
+    llvm::SmallVector<unsigned, 4> order;
+    for (unsigned d = rank; d-- > 0;) order.push_back(d);
+    // The most contiguous dimension is the fastest; ties keep row-major.
+    llvm::stable_sort(order, [&](unsigned x, unsigned y) { return info.contiguity[x] > info.contiguity[y]; });
+    unsigned fast = order[0];
+    int64_t vector = std::min<int64_t>(info.contiguity[fast], std::max<int64_t>(1, info.divisibility[fast] / bytes));
+    vector = std::min<int64_t>(vector, 16 / bytes);
+    int64_t threads = int64_t(target.warpSize) * module.kernel.numWarps;
+    int64_t perThread = std::max<int64_t>(1, t.elements() / threads);
+    while (perThread & (perThread - 1)) perThread &= perThread - 1;
+    vector = std::min(vector, perThread);
+    int64_t part = t.shape()[fast] & -t.shape()[fast];
+    vector = std::max<int64_t>(1, std::min(vector, part));
+    while (vector & (vector - 1)) vector &= vector - 1;
+    return {layout::defaultBlocked(t.shape(), vector, order, target.warpSize, module.kernel.numWarps), unsigned(vector)};
+  }
+
+  // --- rewriting ------------------------------------------------------------------------------------------------
+  void require(Op &op, unsigned operand, Layout l) {
+    Value *v = op.operand(operand);
+    if (!v->type.isTile() || v->type.layout() == l) return;
+    Builder b(module);
+    b.at(&op);
+    b.loc = op.loc;
+    op.setOperand(operand, b.convertLayout(v, l));
+  }
+  /// The op makes its result in `l`; its uses keep the class's layout.
+  void produce(Op &op, unsigned result, Layout l) {
+    Value *v = op.result(result);
+    Layout wanted = v->type.layout();
+    if (wanted == l) return;
+    v->type = v->type.withLayout(l);
+    Builder b(module);
+    b.after(&op);
+    b.loc = op.loc;
+    Value *converted = b.convertLayout(v, wanted);
+    v->replaceAllUsesWith(converted);
+    converted->def()->setOperand(0, v);
+  }
+
+  void fixOp(Op &op) {
+    Value *r = op.numResults() ? op.result(0) : nullptr;
+    Value *x = op.numOperands() ? op.operand(0) : nullptr;
+    switch (op.opcode) {
+    case Opcode::Store:
+    case Opcode::AtomicAdd: require(op, 1, x->type.layout()); break;
+    case Opcode::RequireLayout: require(op, 0, r->type.layout()); break;
+    case Opcode::Dot:
+      require(op, 0, dots[&op].a);
+      require(op, 1, dots[&op].b);
+      break;
+    case Opcode::ExpandDims: require(op, 0, context.unique(layout::slice(*r->type.layout(), op.intAttr(Attr::axis)))); break;
+    case Opcode::Broadcast: require(op, 0, context.unique(shrunk(*r->type.layout(), x->type.shape()))); break;
+    case Opcode::Reduce:
+      for (unsigned i = 0; i < op.numResults(); ++i)
+        if (op.result(i)->type.isTile())
+          produce(op, i, context.unique(layout::slice(*x->type.layout(), op.intAttr(Attr::axis))));
+      break;
+    case Opcode::Trans: produce(op, 0, context.unique(layout::transpose(*x->type.layout(), permOf(op)))); break;
+    case Opcode::Join: produce(op, 0, context.unique(layout::join(*x->type.layout()))); break;
+    case Opcode::Split: require(op, 0, context.unique(layout::join(*r->type.layout()))); break;
+    case Opcode::Reshape: {
+      if (auto l = layout::reshape(*x->type.layout(), r->type.shape())) {
+        produce(op, 0, context.unique(*l));
+      } else if (auto back = layout::reshape(*r->type.layout(), x->type.shape())) {
+        require(op, 0, context.unique(*back));
+      } else { // both carry odd factors that do not line up
+        diagnostics.report(Diag::ReshapeUnsupported, op.loc, x->type.str(), r->type.str());
+      }
+      break;
+    }
+    default: break;
+    }
+  }
+
+  // --- clones of what is cheap ------------------------------------------------------------------------------------
+  llvm::DenseSet<Op *> rematerializable;
+  unsigned cloneBudget = 0;
+
+  void markCheap() {
+    module.kernel.body.walk([&](Op &op) {
+      if (!op.has(Cheap) || op.numResults() != 1 || !op.result()->type.isTile()) return;
+      for (Value *v : op.operands())
+        if (v->type.isTile() && (!v->def() || !rematerializable.contains(v->def()))) return;
+      rematerializable.insert(&op);
+    });
+  }
+  /// Gives this use its own copy of a cheap tree.
+  void cloneTree(Op &user, unsigned operand) {
+    Value *v = user.operand(operand);
+    if (!v->type.isTile() || !v->def() || !rematerializable.contains(v->def())) return;
+    if (!v->hasOneUse()) {
+      if (cloneBudget == 0) return;
+      --cloneBudget;
+      Builder b(module);
+      b.at(v->def());
+      llvm::DenseMap<Value *, Value *> map;
+      Op *copy = b.clone(*v->def(), map);
+      rematerializable.insert(copy);
+      user.setOperand(operand, copy->result());
+      v = copy->result();
+    }
+    Op *def = v->def();
+    for (unsigned i = 0; i < def->numOperands(); ++i) cloneTree(*def, i);
+  }
+
+  bool run() {
+    bool ok = true;
+    markCheap();
+    cloneBudget = 4000;
+    std::vector<Op *> all;
+    module.kernel.body.walk([&](Op &op) { all.push_back(&op); });
+    for (Op *op : all)
+      if (!rematerializable.contains(op))
+        for (unsigned i = 0; i < op->numOperands(); ++i) cloneTree(*op, i);
+    all.clear();
+    module.kernel.body.walk([&](Op &op) { all.push_back(&op); });
+
+    for (Op *op : all) tieOp(*op);
+    for (Op *op : all)
+      if (op->is(Opcode::Dot)) ok &= planDot(*op);
+    if (!ok) return false;
+    AxisAnalysis axis(module);
+
+    // 1. hardware: accumulators of matrix instructions. Operands are converted at the dot.
+    for (Op *op : all)
+      if (op->is(Opcode::Dot)) assign(op->result(), dots[op].accumulator);
+    // 2. pins
+    for (Op *op : all)
+      if (op->is(Opcode::RequireLayout)) {
+        std::string error;
+        Type t = op->result()->type;
+        auto l = layout::parseTileLayout(op->strAttr(Attr::layout), t.shape(), error);
+        if (l && (l->lanes() != target.warpSize || l->warps() != module.kernel.numWarps))
+          error = llvm::formatv("it is for {0} lanes and {1} warps, the kernel has {2} and {3}", l->lanes(), l->warps(),
+                                target.warpSize, module.kernel.numWarps);
+        if (!l || !error.empty()) {
+          diagnostics.report(Diag::LayoutLiteral, op->loc, t.str(), error);
+          return false;
+        }
+        Layout pin = context.unique(*l);
+        if (Layout has = layoutOf(op->result()); has && has != pin) {
+          // A matrix instruction owns the class: the pinned value lives on its own and is converted back.
+          pinned.push_back({op, pin});
+          continue;
+        }
+        assign(op->result(), pin);
+      }
+    // 3. loads by size, then stores: coalescing
+    std::vector<Op *> loads;
+    for (Op *op : all)
+      if ((op->is(Opcode::Load) || op->is(Opcode::AtomicAdd)) && op->operand(0)->type.isTile()) loads.push_back(op);
+    llvm::stable_sort(loads, [](Op *a, Op *b) { return a->operand(0)->type.elements() > b->operand(0)->type.elements(); });
+    for (Op *op : loads)
+      if (!layoutOf(op->operand(0))) assign(op->operand(0), context.unique(coalesced(op->operand(0), axis).layout));
+    for (Op *op : all)
+      if (op->is(Opcode::Store) && op->operand(0)->type.isTile() && !layoutOf(op->operand(0))) {
+        Coalescing best = coalesced(op->operand(0), axis);
+        Layout value = layoutOf(op->operand(1));
+        if (value && storesWell(*value, op->operand(0), best, axis)) assign(op->operand(0), value);
+        else assign(op->operand(0), context.unique(best.layout));
+        if (!value) assign(op->operand(1), layoutOf(op->operand(0)));
+      }
+    // 4. the rest, in program order
+    auto defaults = [&](Value *v) {
+      if (!v->type.isTile() || layoutOf(v)) return;
+      llvm::SmallVector<unsigned, 4> order;
+      for (unsigned d = v->type.rank(); d-- > 0;) order.push_back(d);
+      assign(v, context.unique(layout::defaultBlocked(v->type.shape(), 1, order, target.warpSize, module.kernel.numWarps)));
+    };
+    for (Op *op : all) {
+      for (Value *v : op->operands()) defaults(v);
+      for (unsigned i = 0; i < op->numResults(); ++i) defaults(op->result(i));
+      for (unsigned r = 0; r < op->numRegions(); ++r)
+        for (unsigned i = 0; i < op->body(r).numArgs(); ++i) defaults(op->body(r).arg(i));
+    }
+
+    for (auto &[v, i] : ids) v->type = v->type.withLayout(assigned[find(i)]);
+    for (auto &[op, l] : pinned) op->result()->type = op->result()->type.withLayout(l);
+    for (auto &[op, l] : pinned) restore(*op, l);
+    unsigned before = diagnostics.errorCount();
+    for (Op *op : all) fixOp(*op);
+    module.properties.layouts = true;
+    return diagnostics.errorCount() == before;
+  }
+
+  std::vector<std::pair<Op *, Layout>> pinned;
+  void restore(Op &op, Layout pin) {
+    Layout classLayout = assigned[classOf(op.result())];
+    op.result()->type = op.result()->type.withLayout(classLayout);
+    produce(op, 0, pin);
+  }
+
+  /// Whether storing straight from `l` moves as many bytes an access as the coalesced layout would.
+  bool storesWell(const TileLayout &l, Value *pointer, const Coalescing &best, const AxisAnalysis &axis) {
+    const AxisInfo &info = axis.info(pointer);
+    unsigned bytes = scalarBytes(pointer->type.scalar());
+    unsigned widest = 1;
+    for (unsigned d = 0; d < pointer->type.rank(); ++d) {
+      unsigned limit = std::min<int64_t>({info.contiguity[d], std::max<int64_t>(1, info.divisibility[d] / bytes), 16 / bytes});
+      widest = std::max(widest, layout::contiguousRegisters(l, d, std::max(1u, limit)));
+    }
+    return widest >= best.vector;
+  }
+};
+
+} // namespace
+
+bool assignLayouts(Module &module, const features::Target &target, Diagnostics &diagnostics) {
+  return Assigner{module, target, diagnostics}.run();
+}
+
+} // namespace tlx::passes

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Reductions over an axis that several warps share.
+//
+//   %r = reduce %x {axis = 0} : f32               %p = reduce %x {axis = 0, partial = 1} : f32[4]   one element a warp
+//                                           ->    %q = convert_layout %p : f32[4]                   all of them in each thread
+//                                                 %r = reduce %q {axis = 0} : f32                   in registers
+#include "ir/builder.h"
+#include "passes/passes.h"
+
+namespace tlx::passes {
+
+using namespace ir;
+using layout::Coord;
+using layout::InDim;
+using layout::TileLayout;
+
+namespace {
+
+/// Warp bits along the axis.
+unsigned warpBitsAlong(const TileLayout &l, unsigned axis) {
+  unsigned n = 0;
+  for (const Coord &c : l.bases(InDim::Warp)) n += c[axis] != 0;
+  return n;
+}
+
+struct Partial {
+  TileLayout partial, gathered;
+};
+Partial partialLayouts(const TileLayout &l, unsigned axis, unsigned warpBits) {
+  llvm::SmallVector<int64_t, 4> shape(l.shape());
+  shape[axis] = int64_t(1) << warpBits;
+  TileLayout::Bases partial, gathered;
+  auto unit = [&](unsigned bit) {
+    Coord c(shape.size(), 0);
+    c[axis] = 1 << bit;
+    return c;
+  };
+  for (unsigned b = 0; b < warpBits; ++b) gathered[unsigned(InDim::Register)].push_back(unit(b));
+  for (const Coord &c : l.bases(InDim::Register)) {
+    if (c[axis]) continue;
+    partial[unsigned(InDim::Register)].push_back(c);
+    gathered[unsigned(InDim::Register)].push_back(c);
+  }
+  for (InDim dim : {InDim::Lane, InDim::Warp, InDim::Cta}) {
+    unsigned bit = 0;
+    for (const Coord &c : l.bases(dim)) {
+      Coord zero = c;
+      zero[axis] = 0;
+      gathered[unsigned(dim)].push_back(zero);
+      partial[unsigned(dim)].push_back(dim == InDim::Warp && c[axis] ? unit(bit++) : zero);
+    }
+  }
+  return {TileLayout(shape, partial), TileLayout(shape, gathered)};
+}
+
+} // namespace
+
+bool lowerReductions(Module &module, const features::Target &target, Diagnostics &diagnostics) {
+  std::vector<Op *> reductions;
+  module.kernel.body.walk([&](Op &op) {
+    if (op.is(Opcode::Reduce) && !op.hasAttr(Attr::partial)) reductions.push_back(&op);
+  });
+  for (Op *op : reductions) {
+    unsigned axis = op->intAttr(Attr::axis);
+    const TileLayout &l = *op->operand(0)->type.layout();
+    unsigned warpBits = warpBitsAlong(l, axis);
+    if (warpBits == 0) continue;
+    Partial layouts = partialLayouts(l, axis, warpBits);
+    Builder b(module);
+    b.at(op);
+    b.loc = op->loc;
+    llvm::DenseMap<Value *, Value *> map;
+    Op *partial = b.clone(*op, map);
+    partial->setAttr(Attr::partial, int64_t(1));
+    const TileLayout *partialLayout = module.context.unique(layouts.partial);
+    const TileLayout *gatheredLayout = module.context.unique(layouts.gathered);
+    for (unsigned i = 0; i < op->numResults(); ++i) {
+      partial->result(i)->type =
+          module.context.tile(op->operand(i)->type.element(), layouts.partial.shape(), partialLayout);
+      op->setOperand(i, b.convertLayout(partial->result(i), gatheredLayout));
+    }
+  }
+  return true;
+}
+
+} // namespace tlx::passes

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Shared-memory planning: buffers whose lifetimes do not meet share bytes.
+//
+//   %a = local_alloc : buffer<f16[128, 32], 3, smem>      ->      %a = local_alloc {offset = 0} : …
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include "passes/passes.h"
+
+namespace tlx::passes {
+
+using namespace ir;
+
+namespace {
+
+// Bank patterns of the layouts repeat at 128 bytes on every target, so they hold at any offset of that alignment.
+constexpr int64_t kAlign = 128;
+
+struct BufferRange {
+  Op *alloc;
+  int64_t bytes = 0;
+  unsigned first = 0, last = 0; // positions in program order
+  int64_t offset = 0;
+};
+
+int64_t bytesOf(Type t) {
+  return t.sharedLayout()->elements() * scalarBytes(t.scalar()) * t.depth();
+}
+
+/// Numbers ops in program order; a use inside a loop that does not hold the buffer's alloc lasts to the loop's end.
+struct Lifetimes {
+  llvm::DenseMap<Op *, unsigned> position, end;
+  unsigned next = 0;
+  void number(Block &b) {
+    for (Op &op : b) {
+      position[&op] = next++;
+      for (unsigned i = 0; i < op.numRegions(); ++i) number(op.body(i));
+      end[&op] = next++;
+    }
+  }
+  unsigned lastUse(Op &alloc, Value *v) {
+    unsigned last = position[&alloc];
+    for (const Use &use : v->uses()) {
+      unsigned at = position[use.op];
+      for (Op *p = use.op->parentOp(); p && p != alloc.parentOp(); p = p->parentOp())
+        if (p->is(Opcode::For) || p->is(Opcode::While)) at = std::max(at, end[p]);
+      last = std::max(last, at);
+      if (use.op->is(Opcode::SubView) || use.op->is(Opcode::LocalTrans))
+        last = std::max(last, lastUse(alloc, use.op->result()));
+    }
+    return last;
+  }
+};
+
+std::string line(const BufferRange &b) {
+  return llvm::formatv("\n  {0,8} .. {1,8}  {2}  (line {3})", b.offset, b.offset + b.bytes, b.alloc->result()->type.str(), b.alloc->loc.line);
+}
+
+} // namespace
+
+bool planMemory(Module &module, const features::Target &target, Diagnostics &diagnostics) {
+  Lifetimes lifetimes;
+  lifetimes.number(module.kernel.body);
+  std::vector<BufferRange> buffers;
+  module.kernel.body.walk([&](Op &op) {
+    if (op.is(Opcode::LocalAlloc))
+      buffers.push_back({&op, bytesOf(op.result()->type), lifetimes.position[&op], lifetimes.lastUse(op, op.result())});
+  });
+  // Largest first, at the lowest offset where nothing alive at the same time lies.
+  std::vector<BufferRange *> order;
+  for (BufferRange &b : buffers) order.push_back(&b);
+  llvm::stable_sort(order, [](BufferRange *a, BufferRange *b) { return a->bytes > b->bytes; });
+  std::vector<BufferRange *> placed;
+  int64_t total = 0;
+  for (BufferRange *b : order) {
+    b->offset = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (BufferRange *o : placed) {
+        bool together = b->first <= o->last && o->first <= b->last;
+        bool overlap = b->offset < o->offset + o->bytes && o->offset < b->offset + b->bytes;
+        if (together && overlap) {
+          b->offset = llvm::alignTo(o->offset + o->bytes, kAlign);
+          moved = true;
+        }
+      }
+    }
+    placed.push_back(b);
+    total = std::max(total, b->offset + b->bytes);
+    b->alloc->setAttr(Attr::offset, b->offset);
+  }
+  module.kernel.sharedBytes = unsigned(total);
+  if (total > int64_t(target.sharedBytes)) {
+    std::string map;
+    llvm::stable_sort(placed, [](BufferRange *a, BufferRange *b) { return a->offset < b->offset; });
+    for (BufferRange *b : placed) map += line(*b);
+    diagnostics.report(Diag::SharedOverflow, module.kernel.loc, total, target.name, target.sharedBytes, map);
+    return false;
+  }
+  module.properties.plannedMemory = true;
+  return true;
+}
+
+std::string memoryMap(const Module &module) {
+  std::string out = llvm::formatv("shared memory: {0} bytes", module.kernel.sharedBytes);
+  std::vector<BufferRange> buffers;
+  const_cast<Block &>(module.kernel.body).walk([&](Op &op) {
+    if (op.is(Opcode::LocalAlloc)) buffers.push_back({&op, bytesOf(op.result()->type), 0, 0, op.intAttr(Attr::offset)});
+  });
+  llvm::stable_sort(buffers, [](const BufferRange &a, const BufferRange &b) { return a.offset < b.offset; });
+  for (const BufferRange &b : buffers) out += line(b);
+  return out + "\n";
+}
+
+} // namespace tlx::passes
