@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The order of the passes. Each line says why it stands there.
+#include <chrono>
+
+#include "passes/passes.h"
+
+namespace tlx::passes {
+
+bool runPipeline(ir::Module &module, const features::Target &target, const PipelineOptions &options, Diagnostics &diagnostics) {
+#ifdef TLX_VERIFY_PASSES
+  const bool verify = true;
+#else
+  const bool verify = options.verify;
+#endif
+  for (const PassEntry &pass : allPasses()) {
+    auto start = std::chrono::steady_clock::now();
+    if (!pass.run(module, target, diagnostics)) return false;
+    if (options.after) {
+      std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+      options.after(pass.name, module, time.count());
+    }
+    if (verify && !ir::verify(module, diagnostics)) {
+      diagnostics.report(Diag::Internal, module.kernel.loc, std::string("the IR is broken after pass ") + pass.name);
+      return false;
+    }
+  }
+  return true;
+}
+
+namespace {
+bool runSimplify(ir::Module &m, const features::Target &, Diagnostics &) {
+  simplify(m);
+  return true;
+}
+} // namespace
+
+const std::vector<PassEntry> &allPasses() {
+  static const std::vector<PassEntry> passes = {
+      {"simplify", "folding, CSE, DCE, LICM", runSimplify},
+      // On clean IR: one computation is one value, so that classes are few and facts are seen.
+      {"assign-layouts", "matrix instructions, and a layout for every tile", assignLayouts},
+      // Merges the clones that got the same layout.
+      {"simplify-layouts", "the same, after layouts", runSimplify},
+      // Before conversions are lowered: rings replace the conversion of what they hold.
+      {"pipeline-loops", "ring buffers and copies ahead for num_stages", pipelineLoops},
+      {"lower-reductions", "reductions across warps", lowerReductions},
+      {"lower-conversions", "conversions through shared memory", lowerConversions},
+      {"simplify-lowered", "the same, after lowering", runSimplify},
+      {"annotate-accesses", "vector widths", annotateAccesses},
+      // Last: nothing may add a buffer after planning, nor an access after barriers.
+      {"plan-memory", "offsets in shared memory", planMemory},
+      {"insert-barriers", "barriers between threads' accesses", insertBarriers},
+  };
+  return passes;
+}
+
+} // namespace tlx::passes

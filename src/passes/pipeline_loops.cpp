@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Software pipelining of loops with num_stages = S: global loads run S - 1 iterations ahead, into rings of S buffers.
+//
+//   for i … {num_stages = 3} {           ring = local_alloc depth 3
+//     %a = load %p                       copies for iterations 0 and 1, each a commit group
+//     %x = convert_layout %a             for i … {
+//     … dot %x …                           async_wait {pending = 1}        iteration i has arrived
+//     %p2 = addptr %p, %step        ->     barrier                         … for all threads, and slot i - 1 is free
+//     yield %p2                            async_copy ring[i + 2], %ahead  masked off behind the last iteration
+//   }                                      async_commit
+//                                          %x = local_load ring[i]
+//                                          … dot %x …
+//                                        }
+//                                        async_wait {pending = 0}
+//
+// Loads that cp.async cannot do (no such unit, or less than 4 bytes an access) are loaded into registers at the top and stored to their
+// slot at the bottom of the iteration; the same barrier publishes them. What a load's address needs (the slice) is cloned and runs
+// S - 1 iterations ahead in carried values of its own.
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
+
+#include "ir/builder.h"
+#include "passes/axis_analysis.h"
+#include "passes/passes.h"
+
+namespace tlx::passes {
+
+using namespace ir;
+
+namespace {
+
+struct RingLoad {
+  Op *load;
+  bool async;
+  Value *ring = nullptr;
+};
+
+struct LoopPipeliner {
+  Module &module;
+  const features::Target &target;
+  Diagnostics &diagnostics;
+  const AxisAnalysis &axis;
+  Op *loop;
+  int64_t stages;
+
+  std::vector<RingLoad> loads;
+  llvm::SetVector<Op *> slice;           // in program order after sortSlice
+  llvm::SmallVector<bool, 8> argInSlice; // by carried value
+
+  void warn(llvm::StringRef why) { diagnostics.report(Diag::NotPipelined, loop->loc, why.str()); }
+
+  static bool feedsDot(Value *v, llvm::DenseSet<Value *> &seen) {
+    if (!seen.insert(v).second) return false;
+    for (const Use &use : v->uses()) {
+      if (use.op->is(Opcode::Dot) && use.index < 2) return true;
+      if (use.op->isTerminator() || !(use.op->has(Pure))) continue;
+      for (unsigned i = 0; i < use.op->numResults(); ++i)
+        if (feedsDot(use.op->result(i), seen)) return true;
+    }
+    return false;
+  }
+
+  static Value *rootPointer(Value *v) {
+    for (;;) {
+      if (Op *def = v->def()) {
+        if (def->is(Opcode::For) || def->is(Opcode::While) || def->is(Opcode::If)) return nullptr;
+        if (def->numOperands() == 0 || !def->operand(0)->type.isPointerLike()) return nullptr;
+        v = def->operand(0);
+      } else {
+        Op *parent = v->block()->parentOp();
+        if (!parent) return v; // a kernel argument
+        if (!parent->is(Opcode::For) || v->index() == 0) return nullptr;
+        v = parent->operand(2 + v->index());
+      }
+    }
+  }
+  bool noAlias(Value *a, Value *b) {
+    if (!a || !b || a == b) return false;
+    for (const Fact &f : module.kernel.facts)
+      if (f.noalias && f.program.size() == 1 && (f.program[0].value == a->index() || f.program[0].value == b->index())) return true;
+    return false;
+  }
+
+  /// The ops that a value needs, inside the loop's body. False if it depends on memory or control flow there.
+  bool addToSlice(Value *v) {
+    Block &body = loop->body();
+    if (v->block() == &body) {
+      unsigned i = v->index();
+      if (i == 0 || argInSlice[i - 1]) return true;
+      argInSlice[i - 1] = true;
+      return addToSlice(body.terminator()->operand(i - 1));
+    }
+    Op *def = v->def();
+    if (!def || def->parent() != &body) return true; // from outside
+    if (slice.contains(def)) return true;
+    if (!def->has(Pure) || def->has(Collective) || def->numRegions()) return false;
+    slice.insert(def);
+    for (Value *o : def->operands())
+      if (!addToSlice(o)) return false;
+    return true;
+  }
+
+  bool collect() {
+    Block &body = loop->body();
+    bool hasDot = false;
+    std::vector<Op *> stores;
+    body.walk([&](Op &op) {
+      hasDot |= op.is(Opcode::Dot);
+      if (op.is(Opcode::Store) || op.is(Opcode::AtomicAdd)) stores.push_back(&op);
+    });
+    argInSlice.assign(loop->numResults(), false);
+    std::string why;
+    for (Op &op : body) {
+      if (!op.is(Opcode::Load) || !op.operand(0)->type.isTile()) continue;
+      llvm::DenseSet<Value *> seen;
+      if (hasDot && !feedsDot(op.result(), seen)) continue;
+      bool aliased = llvm::any_of(stores, [&](Op *s) { return !noAlias(rootPointer(s->operand(0)), rootPointer(op.operand(0))); });
+      if (aliased) {
+        why = "a store in it may write what the load reads; state noalias(pointer) in requires";
+        continue;
+      }
+      auto savedSlice = slice;
+      auto savedArgs = argInSlice;
+      bool ok = true;
+      for (Value *v : op.operands()) ok = ok && addToSlice(v);
+      if (!ok) {
+        slice = savedSlice, argInSlice = savedArgs;
+        why = "the address of its load depends on memory or on control flow inside the loop";
+        continue;
+      }
+      unsigned bytes = axis.vectorWidth(op) * scalarBytes(op.result()->type.scalar());
+      bool zeroOther = op.numOperands() < 3 || isZero(op.operand(2));
+      loads.push_back({&op, target.cpAsync && bytes >= 4 && zeroOther});
+    }
+    if (loads.empty()) {
+      if (why.empty()) why = hasDot ? "no load in it feeds a dot" : "it loads no tile";
+      warn(why);
+    }
+    return !loads.empty();
+  }
+
+  static bool isZero(Value *v) {
+    Op *def = v->def();
+    while (def && (def->is(Opcode::Splat) || def->is(Opcode::Broadcast) || def->is(Opcode::Cast))) def = def->operand(0)->def();
+    return def && def->is(Opcode::Constant) && def->intAttr(Attr::value, 0) == 0 && def->floatAttr(Attr::value) == 0;
+  }
+
+  // --- rings ----------------------------------------------------------------------------------------------------
+  void makeRings() {
+    for (RingLoad &r : loads) {
+      Type t = r.load->result()->type;
+      llvm::SmallVector<const layout::TileLayout *, 4> accesses{t.layout()};
+      std::vector<layout::TileLayout> transposed;
+      transposed.reserve(8);
+      for (const Use &use : r.load->result()->uses()) {
+        if (use.op->is(Opcode::ConvertLayout)) accesses.push_back(use.op->result()->type.layout());
+      }
+      layout::SharedLayout shared = layout::chooseSwizzle(t.shape(), accesses, 8 * scalarBytes(t.scalar()), {target.sharedBanks});
+      Builder b(module);
+      b.at(loop);
+      b.loc = r.load->loc;
+      r.ring = b.localAlloc(t.scalar(), t.shape(), unsigned(stages), module.context.unique(shared));
+    }
+  }
+
+  // --- the transformation ---------------------------------------------------------------------------------------
+  using Map = llvm::DenseMap<Value *, Value *>;
+  static Value *mapped(Map &map, Value *v) {
+    auto it = map.find(v);
+    return it == map.end() ? v : it->second;
+  }
+  void cloneSlice(Builder &b, Map &map) {
+    for (Op *op : slice) b.clone(*op, map);
+  }
+  /// mask & guard as a tile of the pointer's shape.
+  Value *guardedMask(Builder &b, Op &load, Map &map, Value *guard) {
+    Type pointer = load.operand(0)->type;
+    Value *g = b.splat(guard, pointer.shape(), pointer.layout());
+    return load.numOperands() > 1 ? b.binary(Opcode::And, mapped(map, load.operand(1)), g) : g;
+  }
+  Value *slot(Builder &b, Value *ring, Value *index, int64_t number) {
+    Value *v = b.subview(ring, index);
+    v->def()->setAttr(Attr::ring, number);
+    return v;
+  }
+  /// Starts the loads of one iteration. Register loads are returned, to be stored at the end of the iteration.
+  llvm::SmallVector<Value *, 4> issue(Builder &b, Map &map, Value *guard, Value *slotIndex, int64_t ringNumber) {
+    llvm::SmallVector<Value *, 4> registers;
+    bool any = false;
+    for (RingLoad &r : loads) {
+      b.loc = r.load->loc;
+      Value *mask = guardedMask(b, *r.load, map, guard);
+      Value *pointer = mapped(map, r.load->operand(0));
+      if (r.async) {
+        b.asyncCopy(slot(b, r.ring, slotIndex, ringNumber), pointer, mask);
+        any = true;
+      } else {
+        Value *other = r.load->numOperands() > 2 ? mapped(map, r.load->operand(2)) : nullptr;
+        Op *load = b.create(Opcode::Load, {pointer, mask}, r.load->result()->type);
+        if (other) load->addOperand(other);
+        registers.push_back(load->result());
+      }
+    }
+    if (any) b.create(Opcode::AsyncCommit, {}, {});
+    return registers;
+  }
+  void storeRegisters(Builder &b, llvm::ArrayRef<Value *> registers, Value *slotIndex, int64_t ringNumber) {
+    unsigned i = 0;
+    for (RingLoad &r : loads) {
+      if (r.async) continue;
+      b.loc = r.load->loc;
+      b.localStore(slot(b, r.ring, slotIndex, ringNumber), registers[i++]);
+    }
+  }
+
+  void transform() {
+    Block &oldBody = loop->body();
+    bool async = llvm::any_of(loads, [](const RingLoad &r) { return r.async; });
+    bool viaRegisters = llvm::any_of(loads, [](const RingLoad &r) { return !r.async; });
+    // Registers bridge one iteration only: with nothing asynchronous two slots do.
+    if (!async) stages = 2;
+    makeRings();
+    std::vector<Op *> ordered;
+    for (Op &op : oldBody)
+      if (slice.contains(&op)) ordered.push_back(&op);
+    slice.clear();
+    slice.insert(ordered.begin(), ordered.end());
+
+    Value *lo = loop->operand(0), *hi = loop->operand(1), *step = loop->operand(2);
+    Type index = lo->type, u32 = module.context.scalar(index.scalar() == Scalar::I64 || index.scalar() == Scalar::U64 ? Scalar::U64 : Scalar::U32);
+    Builder b(module);
+    b.at(loop);
+    b.loc = loop->loc;
+    // trips = hi > lo ? cdiv(u32(hi - lo), step) : 0; the difference of two i32 fits u32 exactly.
+    auto asUnsigned = [&](Value *v) { return v->type == u32 ? v : b.bitcast(v, u32); };
+    Value *span = asUnsigned(b.binary(Opcode::Sub, hi, lo));
+    Value *trips = b.select(b.cmp(Pred::Gt, hi, lo), b.binary(Opcode::CeilDiv, span, asUnsigned(step)), b.constant(u32, 0));
+
+    // Prologue: iterations 0 … S - 2.
+    Map map;
+    for (unsigned i = 0; i < loop->numResults(); ++i) map[oldBody.arg(1 + i)] = loop->operand(3 + i);
+    map[oldBody.arg(0)] = lo;
+    for (int64_t s = 0; s + 1 < stages; ++s) {
+      b.loc = loop->loc;
+      Value *guard = b.cmp(Pred::Gt, trips, b.constant(u32, s));
+      Map inner = map;
+      cloneSlice(b, inner);
+      Value *slotIndex = b.constI32(s);
+      auto registers = issue(b, inner, guard, slotIndex, s);
+      storeRegisters(b, registers, slotIndex, s);
+      advance(b, map, inner, step);
+    }
+
+    // The new loop carries, behind the old values: the slice's values S - 1 iterations ahead, the ahead iteration's number, and the two slots.
+    llvm::SmallVector<Value *, 16> inits(loop->operands().begin() + 3, loop->operands().end());
+    llvm::SmallVector<unsigned, 8> aheadArgs;
+    for (unsigned i = 0; i < loop->numResults(); ++i)
+      if (argInSlice[i]) {
+        aheadArgs.push_back(i);
+        inits.push_back(map[oldBody.arg(1 + i)]);
+      }
+    b.loc = loop->loc;
+    unsigned kAhead = inits.size();
+    inits.push_back(b.constant(u32, stages - 1));
+    inits.push_back(b.constI32(0));
+    inits.push_back(b.constI32(stages - 1));
+    inits.push_back(map[oldBody.arg(0)]); // the ahead iteration's loop variable
+    Op *fresh = b.forLoop(lo, hi, step, inits);
+    Block &body = fresh->body();
+    for (const auto &[key, value] : loop->attrs())
+      if (key != Attr::num_stages) fresh->setAttr(key, value);
+
+    // Move the old body over.
+    for (unsigned i = 0; i < oldBody.numArgs(); ++i) oldBody.arg(i)->replaceAllUsesWith(body.arg(i));
+    for (Op *op : oldBody.ops()) op->moveTo(body);
+    Op *oldYield = body.terminator();
+
+    Map ahead;
+    ahead[body.arg(0)] = body.arg(1 + kAhead + 3);
+    for (unsigned j = 0; j < aheadArgs.size(); ++j) ahead[body.arg(1 + aheadArgs[j])] = body.arg(1 + loop->numResults() + j);
+    Value *number = body.arg(1 + kAhead), *consumer = body.arg(1 + kAhead + 1), *producer = body.arg(1 + kAhead + 2);
+
+    Builder in(module);
+    if (body.front()) in.at(body.front());
+    in.loc = loop->loc;
+    if (async) in.create(Opcode::AsyncWait, {}, {})->setAttr(Attr::pending, stages - 2);
+    in.create(Opcode::Barrier, {}, {});
+    Value *guard = in.cmp(Pred::Lt, number, trips);
+    cloneSlice(in, ahead);
+    auto registers = issue(in, ahead, guard, producer, stages - 1);
+
+    for (RingLoad &r : loads) consume(r, consumer);
+
+    Builder out(module);
+    out.at(oldYield);
+    out.loc = loop->loc;
+    if (viaRegisters) storeRegisters(out, registers, producer, stages - 1);
+    out.loc = loop->loc;
+    llvm::SmallVector<Value *, 16> yields(oldYield->operands());
+    for (unsigned i : aheadArgs) yields.push_back(mapped(ahead, oldYield->operand(i)));
+    yields.push_back(out.binary(Opcode::Add, number, out.constant(u32, 1)));
+    yields.push_back(wrap(out, consumer));
+    yields.push_back(wrap(out, producer));
+    yields.push_back(out.binary(Opcode::Add, ahead[body.arg(0)], step));
+    out.yield(yields);
+    oldYield->erase();
+
+    for (unsigned i = 0; i < loop->numResults(); ++i) loop->result(i)->replaceAllUsesWith(fresh->result(i));
+    if (async) {
+      b.after(fresh);
+      b.loc = loop->loc;
+      b.create(Opcode::AsyncWait, {}, {})->setAttr(Attr::pending, int64_t(0));
+    }
+    // The old loop still needs a terminator to be well-formed while it is erased.
+    loop->erase();
+  }
+
+  Value *wrap(Builder &b, Value *slotIndex) {
+    Value *next = b.binary(Opcode::Add, slotIndex, b.constI32(1));
+    return b.select(b.cmp(Pred::Eq, next, b.constI32(stages)), b.constI32(0), next);
+  }
+  /// Values of the next iteration, for the prologue: `map` from the clones in `inner`.
+  void advance(Builder &b, Map &map, Map &inner, Value *step) {
+    Block &body = loop->body();
+    Map next;
+    for (unsigned i = 0; i < loop->numResults(); ++i)
+      if (argInSlice[i]) next[body.arg(1 + i)] = mapped(inner, body.terminator()->operand(i));
+    next[body.arg(0)] = b.binary(Opcode::Add, map[body.arg(0)], step);
+    for (auto &[k, v] : next) map[k] = v;
+  }
+  /// Replaces a load by reads of its slot, in the layout each use wants.
+  void consume(RingLoad &r, Value *consumer) {
+    Builder b(module);
+    b.at(r.load);
+    b.loc = r.load->loc;
+    Value *view = slot(b, r.ring, consumer, 0);
+    Value *v = r.load->result();
+    std::vector<Use> uses(v->uses().begin(), v->uses().end());
+    Value *plain = nullptr;
+    for (const Use &use : uses) {
+      if (use.op->is(Opcode::ConvertLayout)) {
+        b.at(use.op);
+        b.loc = use.op->loc;
+        use.op->result()->replaceAllUsesWith(b.localLoad(view, use.op->result()->type.layout()));
+        use.op->erase();
+      } else {
+        if (!plain) {
+          b.after(view->def());
+          b.loc = r.load->loc;
+          plain = b.localLoad(view, v->type.layout());
+        }
+        use.op->setOperand(use.index, plain);
+      }
+    }
+    r.load->erase();
+  }
+};
+
+} // namespace
+
+bool pipelineLoops(Module &module, const features::Target &target, Diagnostics &diagnostics) {
+  std::vector<Op *> loops;
+  module.kernel.body.walk([&](Op &op) {
+    if (op.is(Opcode::For) && op.intAttr(Attr::num_stages) > 1) loops.push_back(&op);
+  });
+  for (Op *loop : loops) {
+    AxisAnalysis axis(module);
+    LoopPipeliner p{module, target, diagnostics, axis, loop, loop->intAttr(Attr::num_stages)};
+    if (p.collect()) p.transform();
+  }
+  return true;
+}
+
+} // namespace tlx::passes
