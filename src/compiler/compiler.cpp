@@ -8,9 +8,9 @@
 #include "llvm/Config/llvm-config.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Verifier.h"
-#include "llvm/Support/SHA256.h"
 
 #include "codegen/codegen.h"
+#include "compiler/build_id.h"
 #include "lang/elaborate.h"
 #include "passes/explain_layouts.h"
 #include "passes/passes.h"
@@ -174,15 +174,12 @@ void addField(std::string &key, std::string_view text) {
   key += text;
 }
 
-/// Changes with every build of the library: a binary of another build is never taken for this one's.
-std::string buildIdentity() { return std::string("tlxjit ") + TLX_VERSION + " " __DATE__ " " __TIME__; }
-
 } // namespace
 
 CompileResult compile(const CompileRequest &request) { return Compilation{request}.run(); }
 
 std::string toolchainIdentity(const CompileRequest &request) {
-  std::string text = buildIdentity() + "; LLVM " LLVM_VERSION_STRING "; ";
+  std::string text = "tlxjit " TLX_VERSION " " + buildId() + "; LLVM " LLVM_VERSION_STRING "; ";
   const features::Target *target = features::findTarget(request.target);
   if (request.forSimulator || !target) return text + "simulator";
   target::Options options;
@@ -198,14 +195,10 @@ std::optional<std::string> canonicalKey(const CompileRequest &request) {
   addField(key, toolchainIdentity(request));
   addField(key, request.fileName); // in debug info and diagnostics
   addField(key, request.source);
-  bool readable = true;
-  auto import = [&](const std::string &name) {
-    auto text = readImport(request, name);
-    readable &= text.has_value();
-    return text;
-  };
-  for (const auto &[name, text] : lang::importsOf(request.source, import)) addField(key, name), addField(key, text);
-  if (!readable) return std::nullopt;
+  auto imports = lang::importsOf(request.source, [&](const std::string &name) { return readImport(request, name); });
+  if (!imports) return std::nullopt;
+  addField(key, std::to_string(imports->size()));
+  for (const auto &[name, text] : *imports) addField(key, name), addField(key, text);
   addField(key, request.kernel);
   addField(key, std::to_string(request.params.size()));
   auto params = request.params;
