@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// LLVM's optimizer, cut to what the back ends do not do themselves. Unrolling, rotation and everything that duplicates
+// or merges control flow is decided by the IR passes; both back ends run their own straight-line strength reduction,
+// GVN and load/store vectorizer at O3.
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/IPO/AlwaysInliner.h"
+#include "llvm/Transforms/IPO/GlobalDCE.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/ADCE.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/InferAddressSpaces.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+
+#include "target/target_p.h"
+
+using namespace llvm;
+
+namespace tlx::target {
+
+bool optimize(Module &module, const features::Target &target, const Options &, Diagnostics &diags) {
+  std::unique_ptr<TargetMachine> machine = createMachine(target);
+  if (!machine) {
+    diags.report(Diag::Internal, {}, "LLVM has no back end for " + std::string(target.name));
+    return false;
+  }
+  BackendDiagnostics backend(module.getContext(), target, diags);
+  PassBuilder builder(machine.get());
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager calls;
+  ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(calls);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, calls, modules);
+
+  // The defaults of SimplifyCFGOptions neither hoist nor sink. Keeping loops canonical keeps it from merging loop
+  // headers.
+  SimplifyCFGOptions cfg;
+  FunctionPassManager f;
+  // AMD's allocas live in address space 5 behind a cast; SROA sees through it only after this.
+  if (target.vendor == features::Vendor::Amd) f.addPass(InferAddressSpacesPass());
+  f.addPass(SROAPass(SROAOptions::ModifyCFG));
+  f.addPass(EarlyCSEPass());
+  f.addPass(SimplifyCFGPass(cfg));
+  f.addPass(InstCombinePass());
+  f.addPass(createFunctionToLoopPassAdaptor(LICMPass(LICMOptions()), /*UseMemorySSA=*/true));
+  f.addPass(EarlyCSEPass());
+  f.addPass(SimplifyCFGPass(cfg));
+  f.addPass(ADCEPass());
+
+  ModulePassManager m;
+  m.addPass(AlwaysInlinerPass());
+  m.addPass(GlobalDCEPass());
+  m.addPass(createModuleToFunctionPassAdaptor(std::move(f)));
+  m.run(module, modules);
+  return !backend.failed();
+}
+
+} // namespace tlx::target
