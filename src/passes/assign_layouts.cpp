@@ -39,10 +39,12 @@ struct DotPlan {
 };
 
 struct Assigner {
+  Assigner(Module &module, const features::Target &target, Diagnostics &diagnostics)
+      : module(module), target(target), diagnostics(diagnostics), context(module.context) {}
   Module &module;
   const features::Target &target;
   Diagnostics &diagnostics;
-  Context &context = module.context;
+  Context &context;
 
   llvm::DenseMap<Value *, unsigned> ids;
   std::vector<unsigned> parent;
@@ -212,7 +214,7 @@ struct Assigner {
   }
 
   bool planDot(Op &op) {
-    Type a = op.operand(0)->type, b = op.operand(1)->type, acc = op.operand(2)->type;
+    Type a = op.operand(0)->type, acc = op.operand(2)->type;
     int64_t m = acc.shape()[0], n = acc.shape()[1], k = a.shape()[1];
     if (isFp8(a.scalar()) || (a.scalar() == Scalar::U8 && target.vendor == features::Vendor::Amd)) {
       diagnostics.report(Diag::DotUnsupported, op.loc, scalarName(a.scalar()).str(), target.name);
@@ -462,7 +464,7 @@ struct Assigner {
 } // namespace
 
 bool assignLayouts(Module &module, const features::Target &target, Diagnostics &diagnostics) {
-  return Assigner{module, target, diagnostics}.run();
+  return Assigner(module, target, diagnostics).run();
 }
 
 } // namespace tlx::passes
