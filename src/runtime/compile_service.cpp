@@ -29,10 +29,6 @@ CompileResult internalError(const std::string &message) {
 
 } // namespace
 
-CompilerFunctions CompilerFunctions::standard() {
-  return {compile, canonicalKey};
-}
-
 CompileService::CompileService(CompilerFunctions functions, const CacheOptions &cache, const Log &log)
     : functions(std::move(functions)), log(log), disk(cache, log) {}
 

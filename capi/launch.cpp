@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Launches and the simulator's reports: tlx.h.
+#include "handles.h"
+
+using namespace tlx;
+using namespace tlx::capi;
+
+// tlx_arg is converted, not reinterpreted: the ABI of the header and our own struct change separately.
+namespace {
+
+constexpr size_t kSmallCount = 32;
+
+class Args {
+public:
+  Status read(const tlx_arg *args, size_t count) {
+    if (count && !args) return invalid("args is NULL");
+    if (count > kSmallCount) large.resize(count);
+    to = count > kSmallCount ? large.data() : small;
+    size = count;
+    for (size_t i = 0; i < count; ++i) {
+      switch (args[i].kind) {
+      case TLX_ARG_POINTER:
+        to[i] = runtime::Arg::ofPointer(args[i].value.pointer);
+        break;
+      case TLX_ARG_INT:
+        to[i] = runtime::Arg::ofInt(args[i].value.i);
+        break;
+      case TLX_ARG_UINT:
+        to[i] = runtime::Arg::ofUInt(args[i].value.u);
+        break;
+      case TLX_ARG_FLOAT:
+        to[i] = runtime::Arg::ofFloat(args[i].value.f);
+        break;
+      default:
+        return invalid("the kind of argument " + std::to_string(i) + " is not a tlx_arg_kind");
+      }
+    }
+    return Status::ok();
+  }
+  std::span<const runtime::Arg> span() const { return {to, size}; }
+
+private:
+  runtime::Arg small[kSmallCount];
+  std::vector<runtime::Arg> large;
+  runtime::Arg *to = small;
+  size_t size = 0;
+};
+
+/// Reads the options, runs `body(grid, sim options, report)`, and hands the report over whatever came of it.
+template <typename Body>
+tlx_status launchEntry(const tlx_kernel *kernel, const tlx_device *device, const tlx_launch_options *options,
+                       tlx_error **error, Body &&body) noexcept {
+  return entry(error, [&]() -> Status {
+    if (!kernel || !device || !options) return invalid("kernel, device or options is NULL");
+    tlx_launch_options o;
+    if (Status status = readOptions(options, o)) return status;
+    if (o.report) *o.report = nullptr;
+    if (o.schedule > TLX_SCHEDULE_EARLY) return invalid("schedule is not a tlx_schedule");
+    runtime::SimOptions sim;
+    sim.schedule = runtime::SimOptions::Schedule(o.schedule);
+    sim.seed = o.seed;
+    sim.maxSteps = o.max_steps;
+    std::unique_ptr<tlx_report> report;
+    if (o.report && device->device->isSimulator()) report = std::make_unique<tlx_report>();
+    const Status status =
+        body(runtime::Grid{o.grid[0], o.grid[1], o.grid[2]}, o.stream, sim, report ? &report->report : nullptr);
+    if (report && (!status || status.code == Code::Findings)) *o.report = report.release();
+    return status;
+  });
+}
+
+} // namespace
+
+tlx_status tlx_kernel_prepare(const tlx_kernel *kernel, const tlx_device *device, tlx_error **error) {
+  return entry(error, [&]() -> Status {
+    if (!kernel || !device) return invalid("kernel or device is NULL");
+    return kernel->kernel->prepare(*device->device);
+  });
+}
+
+tlx_status tlx_kernel_launch(const tlx_kernel *kernel, const tlx_device *device, const tlx_launch_options *options,
+                             const tlx_arg *args, size_t num_args, tlx_error **error) {
+  return launchEntry(
+      kernel, device, options, error,
+      [&](const runtime::Grid &grid, void *stream, const runtime::SimOptions &sim, runtime::SimReport *report) {
+        Args converted;
+        if (Status status = converted.read(args, num_args)) return status;
+        return kernel->kernel->launch(*device->device, grid, converted.span(), stream, sim, report);
+      });
+}
+
+tlx_status tlx_kernel_launch_packed(const tlx_kernel *kernel, const tlx_device *device,
+                                    const tlx_launch_options *options, const void *args, size_t size,
+                                    tlx_error **error) {
+  return launchEntry(
+      kernel, device, options, error,
+      [&](const runtime::Grid &grid, void *stream, const runtime::SimOptions &sim, runtime::SimReport *report) {
+        if (size && !args) return invalid("args is NULL");
+        return kernel->kernel->launchPacked(*device->device, grid, {static_cast<const uint8_t *>(args), size}, stream,
+                                            sim, report);
+      });
+}
+
+tlx_status tlx_kernel_time(const tlx_kernel *kernel, const tlx_device *device, const tlx_launch_options *options,
+                           const tlx_arg *args, size_t num_args, uint32_t warm_ups, uint32_t repeats,
+                           double *milliseconds, tlx_error **error) {
+  return launchEntry(
+      kernel, device, options, error,
+      [&](const runtime::Grid &grid, void *stream, const runtime::SimOptions &sim, runtime::SimReport *) {
+        if (repeats && !milliseconds) return invalid("milliseconds is NULL");
+        Args converted;
+        if (Status status = converted.read(args, num_args)) return status;
+        return kernel->kernel->time(*device->device, grid, converted.span(), stream, sim, warm_ups,
+                                    {milliseconds, repeats});
+      });
+}
+
+void tlx_report_retain(tlx_report *report) {
+  retain(report);
+}
+void tlx_report_release(tlx_report *report) {
+  release(report);
+}
+size_t tlx_report_count(const tlx_report *report) {
+  return report ? report->report.errors + report->report.warnings : 0;
+}
+const char *tlx_report_text(const tlx_report *report) {
+  return report ? report->report.text.c_str() : "";
+}
+const char *tlx_report_json(const tlx_report *report) {
+  return report ? report->report.json.c_str() : "[]";
+}
+const char *tlx_report_printed(const tlx_report *report) {
+  return report ? report->report.printed.c_str() : "";
+}
