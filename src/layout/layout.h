@@ -207,7 +207,8 @@ BankReport bankWavefronts(const TileLayout &regs, const SharedLayout &mem, const
                           BankModel model = {});
 
 /// A swizzle of a row-major tile (order: fastest first) for which an access with each of `accesses` has minimal
-/// wavefronts and the widest vectors that it can have; the best found where no layout has all. `bits` of an element.
+/// wavefronts and the widest vectors that it can have; the best found where no layout has all. `bits` of an element. Accesses that
+/// ldmatrix or stmatrix can do (matrixPlan, 32 banks) are counted as such.
 SharedLayout chooseSwizzle(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<const TileLayout *> accesses, unsigned bits,
                            BankModel model = {});
 
@@ -232,14 +233,14 @@ BankReport bankWavefronts(const MatrixPlan &plan, unsigned bits, BankModel model
 enum class ConversionKind : uint8_t {
   None,     // same layout
   Registers, // each thread already holds its elements: result register i is source register registers[i]
-  Shuffle,  // inside a warp, by shuffles
+  Shuffle,  // inside a warp, by shuffles; a round whose srcLane is the identity needs none, only selects
   Shared    // through shared memory
 };
 /// One shuffle: every lane sends register `send` selected by its lane bits and receives from `source lane`.
 struct ConversionPlan {
   ConversionKind kind = ConversionKind::Shared;
-  std::vector<unsigned> registers; // Registers
-  /// Shuffle, as a sequence of rounds. Round k: lane l offers its source register sendReg[k](l) and reads lane srcLane[k](l); the value
+  std::vector<unsigned> registers; // Registers; all of `to`, odd repetitions included
+  /// Shuffle, as a sequence of rounds (all rounds have the same bases, only constants differ: select trees can be shared). Round k: lane l offers its source register sendReg[k](l) and reads lane srcLane[k](l); the value
   /// is result register recvReg[k](l). Each is linear in the lane's bits: constant ^ XOR of bases.
   struct LaneFunction {
     unsigned constant = 0;
@@ -254,10 +255,18 @@ struct ConversionPlan {
   struct Round {
     LaneFunction sendReg, srcLane, recvReg;
   };
-  std::vector<Round> rounds; // register numbers inside one repetition; the same rounds serve each repetition
+  /// Register numbers inside one repetition; the same rounds serve each repetition (number rep · 2^registerBits + r, each side with
+  /// its own registerBits). Every lane receives every register of `to` exactly once.
+  std::vector<Round> rounds;
+  /// An opportunity, not a duty: rounds come in groups of `packed` that read the same lanes, and sendReg and recvReg of the i-th are
+  /// those of the first plus i. So one 32-bit shuffle of `packed` small elements can serve a group.
+  unsigned packed = 1;
   /// Shared: the scratch layout, with a computed swizzle.
   SharedLayout scratch;
 };
+/// How `from` becomes `to`: the cheapest kind that applies. Both have the same shape, lane, warp and cta bits. Elements stay in
+/// their CTA; layouts that differ in cta bases need a copy through cluster memory, which is no conversion (asserted). Any holder
+/// of a copy may supply an element, and all holders of `to` get it.
 ConversionPlan planConversion(const TileLayout &from, const TileLayout &to, unsigned bits, BankModel model = {});
 
 } // namespace tlx::layout
