@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Private to src/sim: the state of one launch. One host thread runs it; every GPU thread is a fiber with a stack of its
+// own. Operations run on the fiber that calls them, so no frame that owns memory may be live where a fiber can be
+// abandoned (block, stop).
+#pragma once
+#include <boost/context/detail/fcontext.hpp>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "llvm/ADT/DenseMap.h"
+
+#include "sim/sim.h"
+
+namespace llvm::orc {
+class LLJIT;
+}
+
+namespace tlx::sim {
+
+constexpr unsigned kMaxLanes = 64;
+constexpr unsigned kNamedBarriers = 16;
+
+/// A place in the program: an access or a device operation. Each call has its own, so lanes that meet at one site meet
+/// at one instruction.
+struct Site {
+  std::string file;
+  uint32_t line = 0, col = 0;
+  std::string what; // "load", "tlx.nv.bar.sync"
+};
+
+/// What Program holds.
+struct ProgramImage {
+  ~ProgramImage();
+  const features::Target *target = nullptr;
+  KernelMetadata metadata;
+  std::vector<Site> sites; // [0] is the unknown site
+  unsigned threads = 0, sharedBytes = 0;
+  uint32_t paramBytes = 0;
+  double compileMilliseconds = 0;
+  void (*entry)(const void *params) = nullptr;
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+};
+
+struct Warp;
+struct Cta;
+
+enum class Wait : uint8_t { None, Collective, Barrier };
+
+/// A cp.async between its issue and the wait that covers it. `done`: the bytes have arrived, which the program may not
+/// know yet.
+struct AsyncCopy {
+  uint8_t *destination = nullptr;
+  const uint8_t *source = nullptr;
+  uint32_t bytes = 0, sourceBytes = 0, group = 0, site = 0;
+  uint64_t serial = 0;
+  bool done = false;
+};
+
+struct Thread {
+  boost::context::detail::fcontext_t context = nullptr;
+  Warp *warp = nullptr;
+  uint32_t index = 0; // in the CTA
+  uint32_t lane = 0;
+  char *stack = nullptr; // lowest address
+  bool exited = false;
+  Wait wait = Wait::None;
+  uint32_t waitSite = 0;
+  uint32_t sliceSteps = 0; // back-edges since it was scheduled
+  // cp.async
+  uint32_t committedGroups = 0;
+  std::vector<AsyncCopy> copies;
+  // AMD: LDS writes since the last release fence, and whether a barrier was crossed since the last acquire fence
+  struct Range {
+    uint32_t offset, bytes, site;
+  };
+  std::vector<Range> unreleased;
+  bool needsAcquire = false;
+
+  uint64_t bit() const { return uint64_t(1) << lane; }
+};
+
+/// Lanes that have arrived at a collective operation. `slots` point to argument records on the lanes' stacks.
+struct Gather {
+  uint32_t site = 0; // 0: free
+  uint64_t mask = 0, arrived = 0;
+  void *slots[kMaxLanes];
+};
+
+struct Warp {
+  Cta *cta = nullptr;
+  uint32_t index = 0;
+  Thread *lanes = nullptr;
+  uint64_t all = 0;     // lanes that exist
+  uint64_t live = 0;    // and have not exited
+  uint64_t ready = 0;   // can run now
+  uint64_t yielded = 0; // can run after the others had a turn
+  bool queued = false;
+  Gather gathers[2]; // two: disjoint halves of a warp may meet at different places
+};
+
+struct NamedBarrier {
+  uint32_t count = 0, arrived = 0;
+  uint32_t site = 0;
+  std::vector<uint64_t> lanes; // by warp
+};
+
+/// The state of each byte of shared memory.
+enum Shadow : uint8_t {
+  kUnwritten = 0,
+  kWritten = 1,
+  kInFlight = 2,
+  kUnreleased = 8 /* + warp: AMD, no release fence yet */
+};
+
+struct Cta {
+  uint32_t id[3] = {0, 0, 0};
+  uint8_t *shared = nullptr; // the window
+  std::vector<uint8_t> shadow;
+  std::vector<uint8_t> writer; // AMD: warp + 1 of the last write
+  std::vector<Thread> threads;
+  std::vector<Warp> warps;
+  uint32_t live = 0;
+  NamedBarrier barriers[kNamedBarriers];
+};
+
+/// How the instrumentation describes an access to the run time, in one constant.
+struct AccessFlags {
+  uint32_t bits;
+  static constexpr uint32_t kRead = 1 << 16, kWrite = 1 << 17, kShared = 1 << 18, kYield = 1 << 19;
+  static uint32_t pack(uint32_t bytes, uint32_t log2Align, uint32_t flags) {
+    return (bytes & 0xfff) | log2Align << 12 | flags;
+  }
+  uint32_t bytes() const { return bits & 0xfff; }
+  uint32_t align() const { return 1u << (bits >> 12 & 15); }
+  bool read() const { return bits & kRead; }
+  bool write() const { return bits & kWrite; }
+  bool shared() const { return bits & kShared; }
+  bool yield() const { return bits & kYield; }
+};
+
+enum class SyncKind : uint8_t { Barrier, WarpCollective, Release, Acquire, AsyncIssue, AsyncCommit, AsyncWait, Exit };
+
+class Engine {
+public:
+  Engine(const ProgramImage &program, const LaunchConfig &config, llvm::ArrayRef<uint8_t> params, Memory &memory,
+         LaunchResult &result);
+  ~Engine();
+  void run();
+
+  const ProgramImage &program;
+  const LaunchConfig &config;
+  LaunchResult &result;
+  Statistics &stats;
+  const bool amd;
+  const unsigned warpSize;
+  Thread *current = nullptr; // null: the scheduler's own stack
+  std::mt19937_64 rng;
+
+  Cta &cta() { return *current->warp->cta; }
+
+  // --- scheduler.cpp
+  /// Lets the others run; returns when this fiber is scheduled again.
+  void yield();
+  /// Waits until another fiber wakes this one.
+  void block(Wait wait, uint32_t site);
+  void wake(Warp &warp, uint64_t lanes);
+  /// Ends the launch. Called on a fiber it does not return.
+  void stop();
+  void backEdge(uint32_t site);
+  void onFault(int signal, uintptr_t address);
+
+  // --- findings.cpp
+  void report(FindingKind kind, uint32_t site, std::string message) { report(kind, site, std::move(message), current); }
+  void report(FindingKind kind, uint32_t site, std::string message, const Thread *thread);
+  std::string siteText(uint32_t site) const; // "file:3:5", or "an unknown line"
+  void reportDeadlock();
+
+  // --- access.cpp, the one way to memory: checks an access and returns the address to use (another one if it must not
+  // happen)
+  uint8_t *access(uint8_t *address, AccessFlags flags, uint32_t site);
+  /// Where the race checker will see accesses and synchronization.
+  void onAccess(bool shared, uintptr_t address, AccessFlags flags, uint32_t site) {}
+  void onSync(SyncKind kind, uint32_t id, uint32_t site) {}
+  void asyncIssue(uint8_t *destination, const uint8_t *source, uint32_t bytes, uint32_t sourceBytes, uint32_t site);
+  void asyncCommit(uint32_t site);
+  void asyncWait(uint32_t keep, uint32_t site);
+  void asyncDrain(Thread &thread); // at a thread's end
+  void asyncRandom();              // Random: maybe something arrives now
+  void releaseFence(uint32_t site);
+  void acquireFence(uint32_t site);
+
+  // --- barriers.cpp
+  void barrier(uint32_t id, uint32_t count, uint32_t site);
+  void barrierExit(Thread &thread);
+  /// A lane arrives at a collective. True in the last lane: it computes for all and calls `depart`; for the others
+  /// everything is done when this returns false.
+  bool arrive(uint32_t site, uint64_t mask, void *slot, Gather *&gather);
+  void depart(Gather &gather);
+
+  void print(const char *format, const uint8_t *arguments, uint32_t bytes);
+
+private:
+  struct Argument {
+    std::string name;
+    uintptr_t address;
+  };
+  Thread *next();
+  Warp *pop();
+  void push(Warp &warp);
+  void switchTo(Thread *thread);
+  static void fiberMain(boost::context::detail::transfer_t transfer);
+  void exitThread();
+  void startCta(Cta &cta, uint64_t linear);
+  unsigned residencyLimit(bool hard) const;
+  std::unique_ptr<Cta> makeCta();
+
+  uint8_t *sharedAccess(uint8_t *address, AccessFlags flags, uint32_t site);
+  uint8_t *globalAccess(uint8_t *address, AccessFlags flags, uint32_t site);
+  void checkSharedSlow(Cta &cta, uint32_t offset, AccessFlags flags, uint32_t site);
+  std::string describeGlobal(uintptr_t address, uint32_t bytes) const;
+  std::string describeExtent(size_t index) const;
+  uint8_t *substitute(AccessFlags flags);
+  void complete(AsyncCopy &copy);
+  void release(NamedBarrier &barrier, Cta &cta, uint32_t id);
+  void printText(std::string text);
+
+  llvm::ArrayRef<uint8_t> params;
+  std::vector<Memory::Extent> extents; // snapshot, ascending
+  std::vector<uint32_t> siteExtent;    // by site: the extent of the last access there
+  std::vector<Argument> arguments;
+
+  std::deque<Warp *> queue;
+  Warp *running = nullptr;
+  boost::context::detail::fcontext_t mainContext = nullptr;
+  void *mainFakeStack = nullptr;
+  std::vector<std::unique_ptr<Cta>> resident, spare;
+  uint64_t nextCta = 0, totalCtas = 0;
+  bool stopping = false, ctaFinished = false, wantMoreCtas = false;
+  uint64_t yieldsSinceProgress = 0;
+  uint64_t stepsLeft = 0;
+  uint64_t asyncSerial = 0;
+  std::vector<std::pair<Thread *, uint64_t>> asyncOpen; // Random only
+  llvm::DenseMap<uint64_t, uint32_t> findingIndex;      // kind and site
+  alignas(64) uint8_t scratch[4096];                    // what an access that must not happen touches
+};
+
+/// The launch that this host thread runs. initial-exec: every access of the kernel comes through here.
+extern thread_local Engine *tlsEngine __attribute__((tls_model("initial-exec")));
+
+// --- resources.cpp: pools shared by all launches of the process
+char *acquireStack();
+void releaseStacks(llvm::ArrayRef<char *> stacks);
+constexpr size_t kStackBytes =
+    128 << 10; // deepest seen 8.6 KB; a kernel at O0 keeps a slot for every value; pages are only reserved
+constexpr size_t kGuardBytes = 4096;
+uint8_t *acquireWindow(); // null: the low 4 GB are full
+void releaseWindow(uint8_t *window);
+constexpr size_t kWindowBytes = 256 << 10;
+/// Signal handlers stand only while a launch runs.
+class FaultGuard {
+public:
+  FaultGuard();
+  ~FaultGuard();
+
+private:
+  void *alternateStack, *previousStack;
+};
+
+/// A symbol that compiled kernels may refer to: device operations, instrumentation, libm.
+struct Symbol {
+  const char *name;
+  void *address;
+};
+std::vector<Symbol> runtimeSymbols();
+llvm::ArrayRef<Symbol> commonOperations(), nvidiaOperations(), amdOperations(), hostLibrary();
+
+} // namespace tlx::sim

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
+#include <bit>
+
+#include "llvm/ADT/StringExtras.h"
+
+#include "sim/engine.h"
+#include "sim/text.h"
+
+namespace tlx::sim {
+
+const char *findingKindName(FindingKind kind) {
+  switch (kind) {
+  case FindingKind::OutOfBounds:
+    return "out-of-bounds";
+  case FindingKind::Misaligned:
+    return "misaligned";
+  case FindingKind::UninitializedRead:
+    return "uninitialized-read";
+  case FindingKind::InFlight:
+    return "in-flight";
+  case FindingKind::MissingFence:
+    return "missing-fence";
+  case FindingKind::AddressWrap:
+    return "address-wrap";
+  case FindingKind::DivisionByZero:
+    return "division-by-zero";
+  case FindingKind::MismatchedCollective:
+    return "mismatched-collective";
+  case FindingKind::PartialWarpBarrier:
+    return "partial-warp-barrier";
+  case FindingKind::BarrierMismatch:
+    return "barrier-mismatch";
+  case FindingKind::Deadlock:
+    return "deadlock";
+  case FindingKind::EndlessLoop:
+    return "endless-loop";
+  case FindingKind::Fault:
+    return "fault";
+  case FindingKind::Trap:
+    return "trap";
+  case FindingKind::InvalidOperation:
+    return "invalid-operation";
+  }
+  return "?";
+}
+
+std::string Finding::text() const {
+  std::string r;
+  if (!file.empty() || line) r = file + ":" + std::to_string(line) + ":" + std::to_string(col) + ": ";
+  r += message + " (thread " + std::to_string(thread) + " of cta (" + std::to_string(cta[0]) + ", " +
+       std::to_string(cta[1]) + ", " + std::to_string(cta[2]) + ")";
+  if (count > 1) r += ", " + std::to_string(count) + " times";
+  return r + ")";
+}
+
+std::string lanesText(uint64_t lanes) {
+  if (!lanes) return "no lane";
+  std::string r = std::popcount(lanes) == 1 ? "lane " : "lanes ";
+  bool first = true;
+  for (unsigned i = 0; i < kMaxLanes;) {
+    if (!(lanes >> i & 1)) {
+      ++i;
+      continue;
+    }
+    unsigned end = i;
+    while (end < kMaxLanes && (lanes >> end & 1)) ++end;
+    if (!first) r += ", ";
+    first = false;
+    r += std::to_string(i);
+    if (end - i > 1) r += "-" + std::to_string(end - 1);
+    i = end;
+  }
+  return r;
+}
+
+std::string Engine::siteText(uint32_t index) const {
+  const Site &site = program.sites[index];
+  if (!site.line) return site.what;
+  return site.what + " (" + site.file + ":" + std::to_string(site.line) + ":" + std::to_string(site.col) + ")";
+}
+
+void Engine::report(FindingKind kind, uint32_t site, std::string message, const Thread *thread) {
+  auto [it, isNew] = findingIndex.try_emplace(uint64_t(kind) << 32 | site, uint32_t(result.findings.size()));
+  if (!isNew) {
+    ++result.findings[it->second].count;
+    return;
+  }
+  Finding f;
+  f.kind = kind;
+  f.message = std::move(message);
+  const Site &s = program.sites[site];
+  f.file = s.file;
+  f.line = s.line;
+  f.col = s.col;
+  if (thread) {
+    f.thread = thread->index;
+    f.warp = thread->warp->index;
+    std::copy(std::begin(thread->warp->cta->id), std::end(thread->warp->cta->id), f.cta);
+  }
+  result.findings.push_back(std::move(f));
+  // The fiber goes on to its next switch; the scheduler then ends the launch.
+  if (result.findings.size() >= config.maxFindings) stopping = true;
+}
+
+void Engine::reportDeadlock() {
+  // One line a group of lanes of a warp that wait at the same place. The finding stands at the first place.
+  FindingKind kind = FindingKind::Deadlock;
+  uint32_t place = 0;
+  const Thread *who = nullptr;
+  std::string lines;
+  for (auto &cta : resident) {
+    for (Warp &warp : cta->warps) {
+      uint64_t seen = 0, exited = warp.all & ~warp.live;
+      unsigned groups = exited ? 1 : 0;
+      std::string text;
+      bool collective = false, barrier = false;
+      for (unsigned l = 0; l < warpSize; ++l) {
+        if (!(warp.live >> l & 1) || (seen >> l & 1)) continue;
+        const Thread &t = warp.lanes[l];
+        if (t.wait == Wait::None) continue;
+        uint64_t group = 0;
+        for (unsigned m = l; m < warpSize; ++m)
+          if ((warp.live >> m & 1) && warp.lanes[m].wait == t.wait && warp.lanes[m].waitSite == t.waitSite)
+            group |= uint64_t(1) << m;
+        seen |= group;
+        ++groups;
+        collective |= t.wait == Wait::Collective;
+        barrier |= t.wait == Wait::Barrier;
+        if (!who) who = &t, place = t.waitSite;
+        text += "\n  cta (" + std::to_string(cta->id[0]) + ", " + std::to_string(cta->id[1]) + ", " +
+                std::to_string(cta->id[2]) + ") warp " + std::to_string(warp.index) + " " +
+                (group == warp.all ? "" : lanesText(group) + " ") + "at " + siteText(t.waitSite);
+        if (t.wait == Wait::Barrier)
+          for (NamedBarrier &b : cta->barriers)
+            if (b.arrived && (b.lanes[warp.index] & t.bit()))
+              text += ", " + std::to_string(b.arrived) + " of " + std::to_string(b.count ? b.count : cta->live) +
+                      " threads have arrived";
+      }
+      if (exited && seen) text += "\n    " + lanesText(exited) + " exited";
+      lines += text;
+      // Part of a warp waits while the rest is elsewhere: the cause, where a whole warp that waits is a consequence.
+      if (groups > 1 && seen && kind == FindingKind::Deadlock) {
+        kind = collective ? FindingKind::MismatchedCollective : FindingKind::PartialWarpBarrier;
+        for (unsigned l = 0; l < warpSize; ++l)
+          if ((seen >> l & 1) && (warp.lanes[l].wait == Wait::Collective || !collective)) {
+            who = &warp.lanes[l], place = who->waitSite;
+            break;
+          }
+      }
+    }
+  }
+  const char *head = kind == FindingKind::MismatchedCollective ? "the lanes of a warp do not meet at one operation:"
+                     : kind == FindingKind::PartialWarpBarrier ? "only part of a warp is at a barrier:"
+                                                               : "deadlock: every thread waits:";
+  report(kind, place, head + lines, who);
+}
+
+} // namespace tlx::sim
