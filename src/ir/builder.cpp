@@ -37,7 +37,7 @@ Op *Builder::clone(const Op &op, llvm::DenseMap<Value *, Value *> &map) {
 Value *Builder::constant(Type type, int64_t value) {
   if (type.isFloatLike()) return constantFloat(type, double(value));
   Op *op = create(Opcode::Constant, {}, type);
-  op->setAttr(Attr::value, value);
+  op->setAttr(Attr::value, wrapInt(value, type.scalar()));
   return op->result();
 }
 Value *Builder::constantFloat(Type type, double value) {

@@ -29,6 +29,12 @@ std::optional<Scalar> scalarByName(llvm::StringRef name) {
 
 bool isSignedInt(Scalar s) { return s >= Scalar::I8 && s <= Scalar::I64; }
 bool isUnsignedInt(Scalar s) { return s == Scalar::I1 || (s >= Scalar::U8 && s <= Scalar::U64); }
+int64_t wrapInt(int64_t v, Scalar s) {
+  const unsigned drop = 64 - scalarBits(s);
+  if (isSignedInt(s)) return int64_t(uint64_t(v) << drop) >> drop;
+  return int64_t(uint64_t(v) << drop >> drop);
+}
+
 bool isFp8(Scalar s) { return s >= Scalar::F8E4M3 && s <= Scalar::F8E5M2FNUZ; }
 
 Type::Kind Type::kind() const { return data->kind; }

@@ -28,6 +28,8 @@ bool isUnsignedInt(Scalar s); // i1, u8 … u64
 inline bool isInt(Scalar s) { return isSignedInt(s) || isUnsignedInt(s); }
 inline bool isFloat(Scalar s) { return !isInt(s); }
 bool isFp8(Scalar s);
+/// The number that an integer type holds of `v`: its low bits, sign- or zero-extended (u64: the bits). Constants are stored so.
+int64_t wrapInt(int64_t v, Scalar s);
 
 enum class Space : uint8_t { Shared, Tensor }; // where a buffer lives
 
