@@ -55,8 +55,9 @@ template <typename Change> Bases mapBases(const TileLayout &layout, Change chang
 }
 } // namespace
 
-TileLayout blocked(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> sizePerThread,
-                   llvm::ArrayRef<unsigned> lanes, llvm::ArrayRef<unsigned> warps, llvm::ArrayRef<unsigned> order) {
+TileLayout::Bases detail::blockedBases(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> sizePerThread,
+                                       llvm::ArrayRef<unsigned> lanes, llvm::ArrayRef<unsigned> warps,
+                                       llvm::ArrayRef<unsigned> order) {
   assert(sizePerThread.size() == shape.size() && lanes.size() == shape.size() && warps.size() == shape.size() &&
          order.size() == shape.size());
   BitDealer dealer(shape);
@@ -71,7 +72,12 @@ TileLayout blocked(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> sizeP
   for (unsigned d : order)
     for (unsigned n = warps[d]; n > 1; n /= 2) of(bases, InDim::Warp).push_back(dealer.take(d));
   dealRest(dealer, of(bases, InDim::Register), order);
-  return TileLayout(shape, std::move(bases));
+  return bases;
+}
+
+TileLayout blocked(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> sizePerThread,
+                   llvm::ArrayRef<unsigned> lanes, llvm::ArrayRef<unsigned> warps, llvm::ArrayRef<unsigned> order) {
+  return TileLayout(shape, blockedBases(shape, sizePerThread, lanes, warps, order));
 }
 
 TileLayout defaultBlocked(llvm::ArrayRef<int64_t> shape, unsigned perThread, llvm::ArrayRef<unsigned> order,

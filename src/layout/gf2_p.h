@@ -114,4 +114,11 @@ private:
   unsigned total_ = 0;
 };
 
+/// Why `shape` is not the shape of a tile, or nothing.
+std::optional<std::string> checkShape(llvm::ArrayRef<int64_t> shape);
+/// The bases of blocked() for a valid shape; they may still be too many (TileLayout::check).
+TileLayout::Bases blockedBases(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> sizePerThread,
+                               llvm::ArrayRef<unsigned> lanes, llvm::ArrayRef<unsigned> warps,
+                               llvm::ArrayRef<unsigned> order);
+
 } // namespace tlx::layout::detail

@@ -124,7 +124,8 @@ unsigned contiguousRegisters(const TileLayout &layout, unsigned dim, unsigned li
 // --- literals -------------------------------------------------------------------------------------------------
 
 /// Reads a layout literal for a tile of this shape: linear(…) as printed, or
-/// blocked(size = [1, 8], lanes = [4, 8], warps = [4, 1], order = [1, 0]). On failure `error` says why.
+/// blocked(size = [1, 8], lanes = [4, 8], warps = [4, 1], order = [1, 0]). In linear(…) a name left out has no bits. On failure
+/// `error` says why, in one lower-case sentence; any text and shape are safe.
 std::optional<TileLayout> parseTileLayout(llvm::StringRef text, llvm::ArrayRef<int64_t> shape, std::string &error);
 
 // --- shared memory --------------------------------------------------------------------------------------------

@@ -30,16 +30,21 @@ TileLayout::TileLayout(llvm::ArrayRef<int64_t> shape, Bases bases)
   assert(!check(shape, bases_) && "not a layout; TileLayout::check says why");
 }
 
-std::optional<std::string> TileLayout::check(llvm::ArrayRef<int64_t> shape, const Bases &bases) {
+std::optional<std::string> detail::checkShape(llvm::ArrayRef<int64_t> shape) {
   if (shape.size() > kMaxRank) return "a tile has at most " + std::to_string(kMaxRank) + " dimensions";
-  int64_t elements = 1, repetitions = 1;
+  int64_t elements = 1;
   for (int64_t extent : shape) {
-    const std::optional<Extent> split = splitExtent(extent);
-    if (!split) return "extent " + std::to_string(extent) + " is not p * 2^k with odd p up to 15";
+    if (!splitExtent(extent)) return "extent " + std::to_string(extent) + " is not p * 2^k with odd p up to 15";
     if (extent > kMaxElements / elements) return "the tile has more than 2^30 elements";
     elements *= extent;
-    repetitions *= split->odd;
   }
+  return std::nullopt;
+}
+
+std::optional<std::string> TileLayout::check(llvm::ArrayRef<int64_t> shape, const Bases &bases) {
+  if (auto why = checkShape(shape)) return why;
+  int64_t repetitions = 1;
+  for (int64_t extent : shape) repetitions *= splitExtent(extent)->odd;
   const BitSpace space(shape);
   Span span;
   for (unsigned dim = 0; dim < kInDims; ++dim) {
