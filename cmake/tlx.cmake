@@ -68,7 +68,8 @@ function(tlx_embed_kernels target)
 endfunction()
 
 # What a final image (tool, test, shared library) needs of LLVM, lld and the system.
-llvm_map_components_to_libnames(TLX_LLVM_LIBS NVPTX AMDGPU X86 OrcJIT Passes IRReader BitReader BitWriter LTO Option)
+llvm_map_components_to_libnames(TLX_LLVM_LIBS NVPTX AMDGPU X86 OrcJIT Passes IRReader BitReader BitWriter LTO DTLTO Option)
 add_library(tlx_llvm INTERFACE)
-target_link_libraries(tlx_llvm INTERFACE lldELF lldCommon ${TLX_LLVM_LIBS} Boost::context Threads::Threads ${CMAKE_DL_LIBS})
+# lld by file: its imported targets name the shared libLLVM, and LLVM has to be linked statically.
+target_link_libraries(tlx_llvm INTERFACE $<TARGET_FILE:lldELF> $<TARGET_FILE:lldCommon> ${TLX_LLVM_LIBS} Boost::context Threads::Threads ${CMAKE_DL_LIBS})
 target_link_options(tlx_llvm INTERFACE -Wl,--gc-sections -Wl,--build-id)
