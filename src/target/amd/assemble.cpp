@@ -32,6 +32,8 @@ using namespace llvm;
 
 namespace tlx::target::amd {
 
+void useLldStubs(); // lld_stubs.cpp
+
 namespace {
 /// LLVM's assembler; `error` gets its messages.
 bool assembleObject(const std::string &isa, const features::Target &target, SmallVectorImpl<char> &object,
@@ -73,6 +75,7 @@ bool link(const std::string &object, const std::string &image, std::string &log,
   std::lock_guard<std::mutex> lock(mutex);
   usable = !broken;
   if (broken) return false;
+  useLldStubs();
   raw_string_ostream os(log);
   // One thread: lld's pool would outlive the link and not survive a fork. No build id: it hashes what the cache hashes
   // anyway.

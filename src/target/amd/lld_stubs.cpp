@@ -22,6 +22,11 @@
   TLX_STUB(LLVMInitialize##TARGET##AsmPrinter)                                                                         \
   TLX_STUB(LLVMInitialize##TARGET##AsmParser)
 
+/// Called by the linker's user, so that this object is taken out of our archive before lld's own are searched.
+namespace tlx::target::amd {
+void useLldStubs() {}
+} // namespace tlx::target::amd
+
 extern "C" {
 #define LLVM_TARGET(TARGET) TLX_PICK(TLX_LINKED_##TARGET)(TARGET)
 #include "llvm/Config/Targets.def"

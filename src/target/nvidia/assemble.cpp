@@ -20,11 +20,16 @@ using namespace llvm;
 namespace tlx::target::nvidia {
 
 namespace {
-/// Path of ptxas: option, TLX_PTXAS, PATH, the usual place. A named one that is not there is not replaced by another:
-/// the user asked.
+/// The path that the user named: option, TLX_PTXAS.
+std::string namedPtxas(const Options &options) {
+  if (!options.ptxasPath.empty()) return options.ptxasPath;
+  const char *environment = std::getenv("TLX_PTXAS");
+  return environment ? environment : "";
+}
+
+/// Path of ptxas: the named one, which no other replaces, else PATH and the usual place.
 std::string findPtxas(const Options &options) {
-  std::string named = options.ptxasPath;
-  if (const char *environment = std::getenv("TLX_PTXAS"); named.empty() && environment) named = environment;
+  std::string named = namedPtxas(options);
   if (!named.empty()) return sys::fs::can_execute(named) ? named : std::string();
   if (auto found = sys::findProgramByName("ptxas")) return *found;
   auto found = sys::findProgramByName("ptxas", {"/usr/local/cuda/bin"});
@@ -61,7 +66,7 @@ Choice choose(const Options &options) {
   if (name != "" && name != "ptxas") return {Kind::Unknown, ""};
   std::string path = findPtxas(options);
   if (!path.empty()) return {Kind::Ptxas, path};
-  if (name == "ptxas" || !options.ptxasPath.empty()) return {Kind::Missing, ""};
+  if (name == "ptxas" || !namedPtxas(options).empty()) return {Kind::Missing, namedPtxas(options)};
   return {nvJitLinkVersion().empty() ? Kind::Driver : Kind::NvJitLink, ""};
 }
 
@@ -153,7 +158,7 @@ bool assemble(const std::string &ptx, const features::Target &target, const Opti
     return true;
   case Kind::Missing:
     diags.report(Diag::AssemblerMissing, {}, options.assembler.empty() ? "ptxas" : options.assembler,
-                 options.ptxasPath.empty() ? "" : " ('" + options.ptxasPath + "')");
+                 choice.path.empty() ? "" : " ('" + choice.path + "')");
     return false;
   case Kind::Unknown:
     diags.report(Diag::AssemblerUnknown, {}, options.assembler);
@@ -175,7 +180,7 @@ std::string assemblerIdentity(const Options &options) {
   case Kind::Unknown:
     break;
   }
-  return "missing: " + (options.assembler.empty() ? options.ptxasPath : options.assembler);
+  return "missing: " + (choice.path.empty() ? options.assembler : choice.path);
 }
 
 } // namespace tlx::target::nvidia

@@ -94,7 +94,8 @@ CallInst *callDirect(Expansion &e, Intrinsic::ID id, ArrayRef<Value *> args) {
 void addRange(Expansion &e, CallInst *call) {
   uint64_t end = StringSwitch<uint64_t>(e.name())
                      .Case("tlx.nv.tid.x", attributeNumber(*e.call->getFunction(), "tlx.threads", e.target.maxThreads))
-                     .Cases({"tlx.nv.ctaid.x", "tlx.nv.nctaid.x"}, 0x7fffffff)
+                     .Case("tlx.nv.ctaid.x", 0x7fffffff)
+                     .Case("tlx.nv.nctaid.x", 0x80000000)
                      .Cases({"tlx.nv.ctaid.y", "tlx.nv.ctaid.z", "tlx.nv.nctaid.y", "tlx.nv.nctaid.z"}, 65536)
                      .Default(0);
   if (end) call->addRangeRetAttr(ConstantRange(APInt(32, 0), APInt(32, end)));
