@@ -201,10 +201,10 @@ public:
     options.grid[1] = grid.y;
     options.grid[2] = grid.z;
     options.stream = stream;
-    launch(device, options, args);
+    launchWith(device, options, args);
   }
   /// With all options. `options.report` is the caller's to release.
-  void launch(const Device &device, const tlx_launch_options &options, const std::vector<Arg> &args) const {
+  void launchWith(const Device &device, const tlx_launch_options &options, const std::vector<Arg> &args) const {
     static_assert(sizeof(Arg) == sizeof(tlx_arg), "an array of Arg is an array of tlx_arg");
     tlx_error *error = nullptr;
     detail::check(tlx_kernel_launch(get(), device.get(), &options, args.data(), args.size(), &error), error);
