@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <doctest/doctest.h>
+
+#include "harness.h"
+
+using namespace harness;
+
+namespace {
+std::vector<double> reference(const Tensor &x, int rows, int cols, int stride) {
+  std::vector<double> out;
+  for (int r = 0; r < rows; ++r) {
+    double top = -INFINITY, total = 0;
+    for (int c = 0; c < cols; ++c) top = std::max(top, x.get(size_t(r) * stride + c));
+    for (int c = 0; c < cols; ++c) total += std::exp(x.get(size_t(r) * stride + c) - top);
+    for (int c = 0; c < stride; ++c) out.push_back(c < cols ? std::exp(x.get(size_t(r) * stride + c) - top) / total : NAN);
+  }
+  return out;
+}
+
+void run(const CompileSpec &spec, const std::string &target, const std::string &type, int rows, int cols, int stride, unsigned seeds) {
+  CAPTURE(rows), CAPTURE(cols), CAPTURE(stride);
+  Program p = compile(spec, target);
+  Rng rng(rows * 1000 + cols);
+  Tensor x(type, size_t(rows) * stride), y(type, size_t(rows) * stride);
+  fill(x, rng, Fill::Normal);
+  auto dx = upload(x);
+  auto want = reference(x, rows, cols, stride);
+  double rtol = type == "f32" ? 2e-6 : type == "f16" ? 1e-3 : 8e-3;
+  for (const Setting &s : settings(target, seeds)) {
+    y.poison();
+    auto dy = upload(y);
+    CHECK(p.run({uint32_t(rows)}, {dx, dy, cols, stride}, s) == "");
+    download(y, dy);
+    for (int r = 0; r < rows; ++r) {
+      Tensor row(type, cols);
+      std::vector<double> wantRow(want.begin() + size_t(r) * stride, want.begin() + size_t(r) * stride + cols);
+      for (int c = 0; c < cols; ++c) row.set(c, y.get(size_t(r) * stride + c));
+      Worst w = compare(row, wantRow, type == "f16" ? 1e-7 : 1e-12, rtol);
+      CHECK_MESSAGE(w.ratio <= 1, s.text(), " row ", r, ": ", w.text());
+      for (int c = cols; c < stride; ++c) CHECK(std::isnan(y.get(size_t(r) * stride + c))); // what lies between rows is untouched
+    }
+  }
+}
+} // namespace
+
+TEST_CASE("softmax") {
+  for (const std::string &target : targets())
+    for (const char *type : {"f32", "f16", "bf16"})
+      for (int warps : {1, 4}) {
+        CAPTURE(target), CAPTURE(type), CAPTURE(warps);
+        CompileSpec spec{"softmax.tlx", "softmax", {{"BLOCK", "512"}, {"T", type}, {"WARPS", std::to_string(warps)}}, {}};
+        unsigned seeds = full() ? 5 : 1;
+        run(spec, target, type, 3, 512, 512, seeds);
+        run(spec, target, type, 3, 1, 1, seeds);
+        run(spec, target, type, 2, 389, 400, seeds);
+        spec.facts = {"aligned(x, 16)", "aligned(y, 16)", "cols % 16 == 0", "stride % 16 == 0"};
+        run(spec, target, type, 2, 400, 416, seeds);
+      }
+}
+
+TEST_CASE("softmax of rows longer than a block") {
+  for (const std::string &target : targets())
+    for (const char *type : {"f32", "bf16"}) {
+      CAPTURE(target), CAPTURE(type);
+      CompileSpec spec{"softmax_long.tlx", "softmax_long", {{"BLOCK", "256"}, {"T", type}}, {}};
+      unsigned seeds = full() ? 5 : 1;
+      run(spec, target, type, 2, 1000, 1003, seeds);
+      run(spec, target, type, 2, 256, 256, seeds);
+      run(spec, target, type, 1, 1, 1, seeds);
+    }
+}
+
+TEST_CASE("softmax refuses rows longer than its block") {
+  Program p = compile({"softmax.tlx", "softmax", {{"BLOCK", "64"}}, {}}, targets()[0]);
+  Tensor x("f32", 65);
+  auto d = upload(x);
+  CHECK(p.run({1}, {d, d, 65, 65}, {targets()[0]}).find("cols <= BLOCK") != std::string::npos);
+}
