@@ -7,6 +7,7 @@
 #include "device_ops/device_ops.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/IR/DIBuilder.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/SourceMgr.h"
@@ -33,11 +34,26 @@ std::string declarations(const std::string &body) {
   }
   return out;
 }
+
+/// The n-th instruction of the kernel stands in line n of k.tlx.
+void addLines(Module &module, Function &kernel) {
+  DIBuilder builder(module);
+  DIFile *file = builder.createFile("k.tlx", ".");
+  builder.createCompileUnit(dwarf::DW_LANG_C, file, "test", true, "", 0);
+  DISubprogram *subprogram = builder.createFunction(file, "kernel", "kernel", file, 1,
+                                                    builder.createSubroutineType(builder.getOrCreateTypeArray({})), 1,
+                                                    DINode::FlagZero, DISubprogram::SPFlagDefinition);
+  kernel.setSubprogram(subprogram);
+  unsigned line = 0;
+  for (BasicBlock &block : kernel)
+    for (Instruction &i : block) i.setDebugLoc(DILocation::get(module.getContext(), ++line, 1, subprogram));
+  module.addModuleFlag(Module::Warning, "Debug Info Version", DEBUG_METADATA_VERSION);
+  builder.finalize();
+}
 } // namespace
 
 std::unique_ptr<tlx::sim::Program> program(const std::string &body, const char *target, unsigned threads,
                                            unsigned sharedBytes, std::vector<std::string> pointerNames) {
-  // Line 1 of the text is the first line of `body`: a `!dbg !N` in it stands for line N of k.tlx.
   std::string source = "define void @kernel" + body + "\n" + declarations(body);
   LLVMContext context;
   SMDiagnostic diagnostic;
@@ -52,6 +68,7 @@ std::unique_ptr<tlx::sim::Program> program(const std::string &body, const char *
   kernel->addFnAttr("tlx.kernel");
   kernel->addFnAttr("tlx.threads", std::to_string(threads));
   kernel->addFnAttr("tlx.shared-bytes", std::to_string(sharedBytes));
+  addLines(*module, *kernel);
   SmallVector<char, 0> bitcode;
   raw_svector_ostream stream(bitcode);
   WriteBitcodeToFile(*module, stream);
@@ -71,10 +88,13 @@ std::string text(const tlx::sim::LaunchResult &result) {
   return out;
 }
 
-bool has(const tlx::sim::LaunchResult &result, tlx::sim::FindingKind kind) {
+const tlx::sim::Finding *find(const tlx::sim::LaunchResult &result, tlx::sim::FindingKind kind) {
   for (const auto &f : result.findings)
-    if (f.kind == kind) return true;
-  return false;
+    if (f.kind == kind) return &f;
+  return nullptr;
+}
+bool has(const tlx::sim::LaunchResult &result, tlx::sim::FindingKind kind) {
+  return find(result, kind) != nullptr;
 }
 
 } // namespace sim_test

@@ -9,8 +9,8 @@
 
 namespace sim_test {
 
-/// `body` is the kernel's parameter list and blocks: "(ptr addrspace(1) %x) { … }". Declarations of device operations
-/// it names are added.
+/// The n-th instruction of the kernel stands in line n of k.tlx. `body` is the kernel's parameter list and blocks:
+/// "(ptr addrspace(1) %x) { … }". Declarations of device operations it names are added.
 std::unique_ptr<tlx::sim::Program> program(const std::string &body, const char *target = "sm_80", unsigned threads = 32,
                                            unsigned sharedBytes = 0, std::vector<std::string> pointerNames = {});
 
@@ -39,6 +39,7 @@ template <typename T> std::vector<T> download(const tlx::sim::Memory &memory, co
 
 /// The findings as text, for messages of failed checks.
 std::string text(const tlx::sim::LaunchResult &result);
+const tlx::sim::Finding *find(const tlx::sim::LaunchResult &result, tlx::sim::FindingKind kind); // the first, or null
 bool has(const tlx::sim::LaunchResult &result, tlx::sim::FindingKind kind);
 
 inline constexpr tlx::sim::Schedule kSchedules[] = {tlx::sim::Schedule::InOrder, tlx::sim::Schedule::Random,

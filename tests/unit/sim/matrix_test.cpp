@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Every matrix instruction against a plain product of small random integers, exactly. The fragments are filled from
+// formulas written here a second time, from the PTX ISA (figures of "Matrix Fragments for mma.…") and the CDNA3 ISA,
+// per element and not per register.
+#include <doctest/doctest.h>
+#include <random>
+
+#include "features/features.h"
+#include "sim_test.h"
+
+using namespace sim_test;
+using tlx::features::MmaInstruction;
+using tlx::features::MmaType;
+using tlx::sim::launch;
+using tlx::sim::Memory;
+
+namespace {
+struct Place {
+  unsigned row, col;
+};
+
+// Where element e of a lane's fragment lies: PTX.
+Place ptxA(const MmaInstruction &i, unsigned lane, unsigned e) {
+  const unsigned g = lane / 4, t = lane % 4;
+  if (i.m == 8) return {g, t};
+  if (i.k == 16) return {e % 4 < 2 ? g : g + 8, t * 2 + (e & 1) + (e >= 4 ? 8 : 0)};
+  if (i.k == 8) return {e % 2 ? g + 8 : g, e < 2 ? t : t + 4};
+  return {(e / 4) % 2 ? g + 8 : g, t * 4 + (e & 3) + (e >= 8 ? 16 : 0)};
+}
+Place ptxB(const MmaInstruction &i, unsigned lane, unsigned e) {
+  const unsigned g = lane / 4, t = lane % 4;
+  if (i.m == 8) return {t, g};
+  if (i.k == 16) return {t * 2 + (e & 1) + (e >= 2 ? 8 : 0), g};
+  if (i.k == 8) return {t + 4 * e, g};
+  return {t * 4 + (e & 3) + (e >= 4 ? 16 : 0), g};
+}
+Place ptxC(const MmaInstruction &, unsigned lane, unsigned e) {
+  return {lane / 4 + (e >= 2 ? 8 : 0), lane % 4 * 2 + (e & 1)};
+}
+
+// CDNA3.
+Place cdnaA(const MmaInstruction &i, unsigned lane, unsigned e) {
+  const unsigned perLane = i.m * i.k / 64;
+  return {lane % i.m, lane / i.m * perLane + e};
+}
+Place cdnaB(const MmaInstruction &i, unsigned lane, unsigned e) {
+  const unsigned perLane = i.n * i.k / 64;
+  return {lane / i.n * perLane + e, lane % i.n};
+}
+Place cdnaC(const MmaInstruction &i, unsigned lane, unsigned e) {
+  if (i.operand == MmaType::F64) return {4 * e + lane / 16, lane % 16};
+  if (i.m == 16) return {4 * (lane / 16) + e, lane % 16};
+  return {8 * (e / 4) + 4 * (lane / 32) + e % 4, lane % 32};
+}
+
+unsigned bytesOf(MmaType t) {
+  switch (t) {
+  case MmaType::F16:
+  case MmaType::BF16:
+    return 2;
+  case MmaType::S8:
+  case MmaType::U8:
+    return 1;
+  case MmaType::F64:
+    return 8;
+  default:
+    return 4;
+  }
+}
+
+/// A small integer in an operand format.
+void encode(MmaType t, int value, uint8_t *to) {
+  float f = float(value);
+  uint32_t bits;
+  std::memcpy(&bits, &f, 4);
+  if (t == MmaType::F16) {
+    uint16_t h =
+        value ? uint16_t((bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) | (bits >> 13 & 0x3ff)) : 0;
+    std::memcpy(to, &h, 2);
+  } else if (t == MmaType::BF16) {
+    uint16_t h = uint16_t(bits >> 16);
+    std::memcpy(to, &h, 2);
+  } else if (t == MmaType::S8 || t == MmaType::U8) {
+    *to = uint8_t(value);
+  } else if (t == MmaType::F64) {
+    double d = value;
+    std::memcpy(to, &d, 8);
+  } else {
+    bits |= t == MmaType::TF32 || t == MmaType::XF32 ? 0x1fff : 0; // tf32 does not look at these
+    std::memcpy(to, &bits, 4);
+  }
+}
+
+std::string vectorType(unsigned n, const char *element) {
+  return n == 1 ? element : "<" + std::to_string(n) + " x " + element + ">";
+}
+
+void check(const MmaInstruction &i, const char *target, unsigned lanes) {
+  const bool amd = lanes == 64, isFloat = i.operand != MmaType::S8 && i.operand != MmaType::U8,
+             f64 = i.operand == MmaType::F64;
+  const unsigned elementBytes = bytesOf(i.operand), aBytes = i.m * i.k / lanes * elementBytes,
+                 bBytes = i.n * i.k / lanes * elementBytes, cCount = i.m * i.n / lanes, accBytes = f64 ? 8 : 4;
+  const bool scalarF32 = i.operand == MmaType::F32;
+  const char *raw = f64 ? "double" : scalarF32 ? "float" : "i32";
+  const std::string a = vectorType(aBytes / (f64 ? 8 : 4), raw), b = vectorType(bBytes / (f64 ? 8 : 4), raw),
+                    c = vectorType(cCount, f64       ? "double"
+                                           : isFloat ? "float"
+                                                     : "i32");
+  std::string call = i.accumulatorFirst ? c + " %c, " + a + " %a, " + b + " %b" : a + " %a, " + b + " %b, " + c + " %c";
+  std::string body =
+      "(ptr addrspace(1) %pa, ptr addrspace(1) %pb, ptr addrspace(1) %pc, ptr addrspace(1) %pd) {\n  %t = call i32 @" +
+      std::string(amd ? "tlx.amd.workitem.id.x" : "tlx.nv.tid.x") + "()\n";
+  for (auto [name, type] : {std::pair{"a", a}, {"b", b}, {"c", c}})
+    body += "  %q" + std::string(name) + " = getelementptr " + type + ", ptr addrspace(1) %p" + name + ", i32 %t\n  %" +
+            name + " = load " + type + ", ptr addrspace(1) %q" + name + ", align 4\n";
+  body += "  %d = call " + c + " @" + i.deviceOp + "(" + call + ")\n  %qd = getelementptr " + c +
+          ", ptr addrspace(1) %pd, i32 %t\n  store " + c + " %d, ptr addrspace(1) %qd, align 4\n  ret void\n}";
+  auto p = program(body, target, lanes);
+
+  std::mt19937 rng(11);
+  const int low = i.operand == MmaType::U8 ? 0 : -100, high = i.operand == MmaType::U8 ? 255 : 100;
+  std::uniform_int_distribution<int> pick(low, high);
+  std::vector<int> A(i.m * i.k), B(i.k * i.n), C(i.m * i.n);
+  for (auto *m : {&A, &B, &C})
+    for (int &v : *m) v = pick(rng);
+  std::vector<uint8_t> fa(lanes * aBytes), fb(lanes * bBytes), fc(lanes * cCount * accBytes);
+  auto putAcc = [&](uint8_t *to, int v) {
+    if (f64)
+      encode(MmaType::F64, v, to);
+    else if (isFloat)
+      encode(MmaType::F32, v, to);
+    else
+      std::memcpy(to, &v, 4);
+  };
+  for (unsigned l = 0; l < lanes; ++l) {
+    for (unsigned e = 0; e < aBytes / elementBytes; ++e) {
+      Place at = amd ? cdnaA(i, l, e) : ptxA(i, l, e);
+      encode(i.operand, A[at.row * i.k + at.col], &fa[l * aBytes + e * elementBytes]);
+    }
+    for (unsigned e = 0; e < bBytes / elementBytes; ++e) {
+      Place at = amd ? cdnaB(i, l, e) : ptxB(i, l, e);
+      encode(i.operand, B[at.row * i.n + at.col], &fb[l * bBytes + e * elementBytes]);
+    }
+    for (unsigned e = 0; e < cCount; ++e) {
+      Place at = amd ? cdnaC(i, l, e) : ptxC(i, l, e);
+      putAcc(&fc[(l * cCount + e) * accBytes], C[at.row * i.n + at.col]);
+    }
+  }
+  Memory memory;
+  auto *da = upload(memory, fa), *db = upload(memory, fb), *dc = upload(memory, fc);
+  auto *dd = static_cast<uint8_t *>(memory.allocate(fc.size()));
+  auto result = launch(*p, {}, params(da, db, dc, dd), memory);
+  CHECK_MESSAGE(result.ok(), text(result));
+  auto fd = download(memory, dd, fc.size());
+  unsigned wrong = 0;
+  for (unsigned l = 0; l < lanes; ++l)
+    for (unsigned e = 0; e < cCount; ++e) {
+      Place at = amd ? cdnaC(i, l, e) : ptxC(i, l, e);
+      int expected = C[at.row * i.n + at.col];
+      for (unsigned k = 0; k < i.k; ++k) expected += A[at.row * i.k + k] * B[k * i.n + at.col];
+      uint8_t bytes[8];
+      putAcc(bytes, expected);
+      wrong += std::memcmp(bytes, &fd[(l * cCount + e) * accBytes], accBytes) != 0;
+    }
+  CHECK_MESSAGE(wrong == 0, i.deviceOp);
+}
+} // namespace
+
+TEST_CASE("every matrix instruction is a matrix product") {
+  using enum MmaType;
+  for (const char *target : {"sm_80", "gfx942"}) {
+    unsigned count = 0;
+    for (MmaType type : {F16, BF16, TF32, XF32, F32, F64, S8, U8})
+      for (const MmaInstruction &i : tlx::features::mmaInstructions(*tlx::features::findTarget(target), type)) {
+        CAPTURE(i.deviceOp);
+        check(i, target, tlx::features::findTarget(target)->warpSize);
+        ++count;
+      }
+    CHECK(count == (std::string(target) == "sm_80" ? 6 : 9));
+  }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Measurements, printed only (`test_sim --no-skip -tc="speed*"`): what a warp matrix instruction, a shuffle, a barrier,
+// an access cost.
+#include <algorithm>
+#include <cstdio>
+#include <doctest/doctest.h>
+
+#include "sim_test.h"
+
+using namespace sim_test;
+using tlx::sim::launch;
+using tlx::sim::Memory;
+
+namespace {
+/// `body` runs 2000 times in each of 128 (NVIDIA) threads; its values come from %v0 (v4f32), %a (v4i32), %b (v2i32),
+/// %t, %p (shared).
+double nanosecondsPerStep(const std::string &body, const char *target, std::string last = "%v0") {
+  const bool amd = target[0] == 'g';
+  auto p = program(R"((ptr addrspace(1) %out) {
+entry:
+  %t = call i32 @)" + std::string(amd ? "tlx.amd.workitem.id.x" : "tlx.nv.tid.x") +
+                       R"(()
+  %s = call ptr addrspace(3) @tlx.smem.base()
+  %t16 = shl i32 %t, 4
+  %p = getelementptr i8, ptr addrspace(3) %s, i32 %t16
+  store <4 x i32> zeroinitializer, ptr addrspace(3) %p, align 16
+  br label %loop
+loop:
+  %k = phi i32 [ 0, %entry ], [ %k1, %loop ]
+  %v0 = phi <4 x float> [ zeroinitializer, %entry ], [ )" +
+                       last + R"(, %loop ]
+)" + body + R"(
+  %k1 = add i32 %k, 1
+  %more = icmp slt i32 %k1, 2000
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+})",
+                   target, 128, 4096);
+  Memory memory;
+  auto *out = upload(memory, std::vector<int>(64, 0));
+  double best = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    auto result = launch(*p, {}, params(out), memory);
+    CHECK_MESSAGE(result.ok(), text(result));
+    best = std::min(best, result.statistics.milliseconds);
+  }
+  return best * 1e6 / 2000;
+}
+} // namespace
+
+TEST_CASE("speed" * doctest::skip()) {
+  const double loop = nanosecondsPerStep("", "sm_80");
+  auto print = [&](const char *what, double step, double per, const char *unit) {
+    std::printf("%-28s %8.1f ns a %s\n", what, (step - loop) / per, unit);
+  };
+  std::printf("%-28s %8.2f ns a thread and iteration\n", "empty loop", loop / 128);
+  print("mma m16n8k16 f16",
+        nanosecondsPerStep("  %d = call <4 x float> @tlx.nv.mma.m16n8k16.f32.f16(<4 x float> %v0, <4 x i32> "
+                           "zeroinitializer, <2 x i32> zeroinitializer)",
+                           "sm_80", "%d"),
+        4, "warp");
+  print("mfma 16x16x16 f16",
+        nanosecondsPerStep("  %d = call <4 x float> @tlx.amd.mfma.f32.16x16x16.f16(<2 x i32> zeroinitializer, <2 x "
+                           "i32> zeroinitializer, <4 x float> %v0)",
+                           "gfx942", "%d"),
+        2, "wave");
+  print("ldmatrix.x4", nanosecondsPerStep("  %d = call <4 x i32> @tlx.nv.ldmatrix.x4(ptr addrspace(3) %p)", "sm_80"), 4,
+        "warp");
+  print("shfl.bfly", nanosecondsPerStep("  %d = call i32 @tlx.nv.shfl.bfly(i32 -1, i32 %t, i32 1)", "sm_80"), 128,
+        "lane");
+  print("bar.sync, 4 warps", nanosecondsPerStep("  call void @tlx.nv.bar.sync(i32 0, i32 128)", "sm_80"), 128,
+        "thread");
+  print("s.barrier, 2 waves", nanosecondsPerStep("  call void @tlx.amd.s.barrier()", "gfx942"), 128, "thread");
+  print("shared load, 16 bytes", nanosecondsPerStep("  %d = load <4 x i32>, ptr addrspace(3) %p, align 16", "sm_80"),
+        128, "thread");
+  print("shared store, 16 bytes",
+        nanosecondsPerStep("  store <4 x i32> zeroinitializer, ptr addrspace(3) %p, align 16", "sm_80"), 128, "thread");
+  print("global load, 4 bytes", nanosecondsPerStep("  %d = load i32, ptr addrspace(1) %out, align 4", "sm_80"), 128,
+        "thread");
+}
