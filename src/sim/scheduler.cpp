@@ -222,6 +222,12 @@ Warp *Engine::pop() {
 
 Thread *Engine::next() {
   if (stopping || ctaFinished || wantMoreCtas) return nullptr;
+  // Most switches: the next lane of the warp that runs.
+  if (running && running->ready && (config.schedule == Schedule::InOrder || config.schedule == Schedule::Late)) {
+    const unsigned lane = unsigned(std::countr_zero(running->ready));
+    running->ready &= running->ready - 1;
+    return &running->lanes[lane];
+  }
   const bool random = config.schedule == Schedule::Random;
   if (random) asyncRandom();
   if (running && running->ready) {

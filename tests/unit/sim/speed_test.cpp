@@ -3,6 +3,7 @@
 // an access cost.
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <doctest/doctest.h>
 
 #include "sim_test.h"
@@ -12,6 +13,13 @@ using tlx::sim::launch;
 using tlx::sim::Memory;
 
 namespace {
+/// The processor's time, so that a busy machine does not show.
+double cpuNanoseconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return double(t.tv_sec) * 1e9 + double(t.tv_nsec);
+}
+
 /// `body` runs 2000 times in each of 128 (NVIDIA) threads; its values come from %v0 (v4f32), %a (v4i32), %b (v2i32),
 /// %t, %p (shared).
 double nanosecondsPerStep(const std::string &body, const char *target, std::string last = "%v0") {
@@ -24,6 +32,7 @@ entry:
   %t16 = shl i32 %t, 4
   %p = getelementptr i8, ptr addrspace(3) %s, i32 %t16
   store <4 x i32> zeroinitializer, ptr addrspace(3) %p, align 16
+  )" + std::string(amd ? "call void @tlx.amd.fence.release()" : "") + R"(
   br label %loop
 loop:
   %k = phi i32 [ 0, %entry ], [ %k1, %loop ]
@@ -39,13 +48,14 @@ done:
                    target, 128, 4096);
   Memory memory;
   auto *out = upload(memory, std::vector<int>(64, 0));
-  double best = 1e9;
-  for (int i = 0; i < 5; ++i) {
+  double best = 1e18;
+  for (int i = 0; i < 20; ++i) {
+    const double start = cpuNanoseconds();
     auto result = launch(*p, {}, params(out), memory);
+    best = std::min(best, cpuNanoseconds() - start);
     CHECK_MESSAGE(result.ok(), text(result));
-    best = std::min(best, result.statistics.milliseconds);
   }
-  return best * 1e6 / 2000;
+  return best / 2000;
 }
 } // namespace
 
