@@ -87,7 +87,8 @@ private:
 /// smaller repeats in registers, the 2^k part first (the fastest dimension of `order` first), then the odd factors.
 TileLayout blocked(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> sizePerThread, llvm::ArrayRef<unsigned> lanes,
                    llvm::ArrayRef<unsigned> warps, llvm::ArrayRef<unsigned> order);
-/// The default for a shape: `perThread` elements of the fastest dimension (order.front()) a thread, lanes and then warps along `order`.
+/// The default for a shape: `perThread` elements of the fastest dimension (order.front()) a thread, lanes and then warps along
+/// `order`.
 TileLayout defaultBlocked(llvm::ArrayRef<int64_t> shape, unsigned perThread, llvm::ArrayRef<unsigned> order,
                           unsigned laneCount, unsigned warpCount);
 
@@ -241,8 +242,9 @@ enum class ConversionKind : uint8_t {
 struct ConversionPlan {
   ConversionKind kind = ConversionKind::Shared;
   std::vector<unsigned> registers; // Registers; all of `to`, odd repetitions included
-  /// Shuffle, as a sequence of rounds (all rounds have the same bases, only constants differ: select trees can be shared). Round k: lane l offers its source register sendReg[k](l) and reads lane srcLane[k](l); the value
-  /// is result register recvReg[k](l). Each is linear in the lane's bits: constant ^ XOR of bases.
+  /// Shuffle, as a sequence of rounds. Round k: lane l offers its source register sendReg[k](l) and reads lane srcLane[k](l); the
+  /// value is result register recvReg[k](l). Each is linear in the lane's bits: constant ^ XOR of bases. All rounds have the
+  /// same bases, only constants differ, so select trees can be shared.
   struct LaneFunction {
     unsigned constant = 0;
     llvm::SmallVector<unsigned, 6> bases; // by lane bit

@@ -125,17 +125,22 @@ unsigned TileLayout::redundantMask(InDim dim) const {
 unsigned contiguousRegisters(const TileLayout &layout, unsigned dim, unsigned limit) {
   // Registers 0 … v-1 step through the low bits of `dim` and nothing else touches those bits: then each group of v
   // registers starts at a multiple of v, in each thread.
-  const llvm::ArrayRef<Coord> registers = layout.bases(InDim::Register);
-  unsigned bit = 0;
-  while (bit < registers.size() && bit < layout.extent(dim).bits && (2u << bit) <= limit) {
-    for (unsigned d = 0; d < layout.rank(); ++d)
-      if (registers[bit][d] != (d == dim ? 1 << bit : 0)) goto done;
+  const auto stepsAlone = [&](unsigned bit) {
     for (InDim in : kAllInDims)
-      for (unsigned i = 0; i < layout.bits(in); ++i)
-        if (!(in == InDim::Register && i == bit) && (layout.bases(in)[i][dim] >> bit & 1)) goto done;
+      for (unsigned i = 0; i < layout.bits(in); ++i) {
+        const Coord &basis = layout.bases(in)[i];
+        if (in != InDim::Register || i != bit) {
+          if (basis[dim] >> bit & 1) return false;
+          continue;
+        }
+        for (unsigned d = 0; d < layout.rank(); ++d)
+          if (basis[d] != (d == dim ? 1 << bit : 0)) return false;
+      }
+    return true;
+  };
+  unsigned bit = 0;
+  while (bit < layout.bits(InDim::Register) && bit < layout.extent(dim).bits && (2u << bit) <= limit && stepsAlone(bit))
     ++bit;
-  }
-done:
   return 1u << bit;
 }
 
