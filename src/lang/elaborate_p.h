@@ -129,6 +129,7 @@ const char *futureOperation(llvm::StringRef name);
 
 /// How control can leave a statement: a set.
 using Flow = unsigned;
+constexpr unsigned kMaxResults = 8; ///< of a function that returns under run-time control
 constexpr Flow kFalls = 1, kBreaks = 2, kContinues = 4, kReturns = 8;
 
 /// A variable: its value now. An unset one belongs to the elaborator (an exit flag that is false, a result not yet
@@ -161,7 +162,8 @@ struct Frame {
   std::vector<LoopState> loops;
   unsigned controlDepth = 0; ///< run-time branches and loops around the current statement, in this frame
   int returnedCell = -1;     ///< flag
-  std::vector<int> resultCells;
+  std::vector<int> resultCells;      ///< made up front, since a return stands deep inside other scopes
+  std::vector<ir::Type> resultTypes; ///< of the first return
   bool resultsKnown = false; ///< a return under run-time control has been seen
   bool resultIsTuple = false;
   Loc firstReturn;
@@ -281,6 +283,7 @@ public:
   Flow branch(ir::Value *cond, llvm::function_ref<Flow()> onTrue, llvm::function_ref<Flow()> onFalse);
   /// The i1 that is true if none of the exits in `flow` was taken; null if none can have been.
   ir::Value *notExited(Flow flow);
+  Flow guarded(ir::Value *go, Flow flow, llvm::function_ref<Flow()> body);
   void setFlag(int cell);
   int newCell(ir::Value *value = nullptr);
   std::optional<bool> condition(const ast::Expr &e, ir::Value *&runtime, llvm::StringRef what);
@@ -409,6 +412,8 @@ std::string shapeText(llvm::ArrayRef<int64_t> shape);
 /// "1 argument", "2 arguments".
 std::string plural(uint64_t n, llvm::StringRef noun);
 bool alwaysExits(const ast::Block &block);
+/// Whether a return stands inside another statement.
+bool returnsEarly(const ast::Block &body);
 bool containsLoopExit(const ast::Block &body);
 
 } // namespace tlx::lang

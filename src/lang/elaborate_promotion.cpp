@@ -241,7 +241,13 @@ std::optional<std::pair<ir::Value *, ir::Value *>> Elaborator::unify(const Val &
   auto shape = commonShape(x.shape(), y.shape(), loc, what);
   if (!shape) return std::nullopt;
   auto prepare = [&](const Val &v) -> ir::Value * {
-    ir::Value *value = v.isLiteral() ? materializeAs(v, *type, loc, what) : materialize(v, loc);
+    ir::Value *value;
+    if (v.isLiteral())
+      value = materializeAs(v, *type, loc, what);
+    else if (v.isNumber())
+      value = fits(v, v.scalar(), loc) ? materialize(convertConst(v, *type), loc) : nullptr;
+    else
+      value = v.v;
     // Converting before growing keeps the conversion on the smaller tile.
     return value ? broadcast(convert(value, *type), *shape) : nullptr;
   };

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Operations on global memory: load, store, atomic_add, and the methods of descriptors.
+#include "lang/elaborate_p.h"
+
+namespace tlx::lang {
+
+using ir::Scalar;
+
+llvm::ArrayRef<Builtin> memoryBuiltins() {
+  static const Builtin kTable[] = {
+      {"load", "pointer, mask?, other?", &Elaborator::opLoad},
+      {"store", "pointer, value, mask?", &Elaborator::opStore},
+      {"atomic_add", "pointer, value, mask?", &Elaborator::opAtomicAdd},
+  };
+  return kTable;
+}
+
+ir::Value *Elaborator::accessOperand(ir::Value *v, ir::Value *pointer, Loc loc, llvm::StringRef what) {
+  llvm::ArrayRef<int64_t> want = pointer->type.shape(), have = v->type.shape();
+  bool fits = have.size() <= want.size();
+  for (size_t d = 0; fits && d < have.size(); ++d) {
+    int64_t e = have[have.size() - 1 - d];
+    fits = e == 1 || e == want[want.size() - 1 - d];
+  }
+  if (!fits) {
+    error(Diag::ElAccessShape, loc, what, shapeText(have), pointer->type.isTile() ? shapeText(want) : "a scalar");
+    return nullptr;
+  }
+  return broadcast(v, want);
+}
+
+ir::Value *Elaborator::maskOperand(const CallArgs &a, unsigned i, ir::Value *pointer) {
+  const Val &m = a.vals[i];
+  if (!m.isArithmetic() || m.scalar() != Scalar::I1)
+    return error(Diag::ElMaskType, a.locs[i], describe(m)), nullptr;
+  ir::Value *v = materialize(m, a.locs[i]);
+  return v ? accessOperand(v, pointer, a.locs[i], "the mask") : nullptr;
+}
+
+static ir::Value *pointerOf(Elaborator &e, const CallArgs &a) {
+  if (a.vals[0].isPointerLike() && !a.vals[0].isDesc()) return a.vals[0].v;
+  if (a.vals[0].isDesc())
+    e.error(Diag::ElDescPointer, a.locs[0], a.name);
+  else
+    e.error(Diag::ElNeedsPointer, a.locs[0], a.name, e.describe(a.vals[0]));
+  return nullptr;
+}
+
+/// A value for memory of type `type`: a literal adapts, nothing converts.
+static ir::Value *elementOperand(Elaborator &e, const CallArgs &a, unsigned i, ir::Value *pointer,
+                                 llvm::StringRef what) {
+  const Val &v = a.vals[i];
+  Scalar type = pointer->type.element().scalar();
+  bool adapts = v.isLiteral() && type != Scalar::I1 && (v.isInt() || ir::isFloat(type));
+  if (!v.isArithmetic() || (!adapts && v.scalar() != type)) {
+    std::string hint = v.isArithmetic() && !v.isLiteral() ? "; convert it with .to(" + ir::scalarName(type).str() + ")" : "";
+    e.error(Diag::ElStoreType, a.locs[i], what, v.isArithmetic() && !v.isLiteral() ? ir::scalarName(v.scalar()).str() : e.describe(v),
+            pointer->type.element().str(), hint);
+    return nullptr;
+  }
+  ir::Value *value = e.materializeAs(v, type, a.locs[i], what);
+  return value ? e.accessOperand(value, pointer, a.locs[i], what) : nullptr;
+}
+
+Val Elaborator::opLoad(CallArgs &a) {
+  ir::Value *pointer = pointerOf(*this, a), *mask = nullptr, *other = nullptr;
+  if (!pointer) return Val::poison();
+  bool ok = true;
+  if (a.has(1)) ok &= (mask = maskOperand(a, 1, pointer)) != nullptr;
+  if (a.has(2)) {
+    if (!a.has(1)) return error(Diag::ElOtherMask, a.locs[2]);
+    ok &= (other = elementOperand(*this, a, 2, pointer, "'other'")) != nullptr;
+  }
+  if (!ok) return Val::poison();
+  ++operations;
+  return Val::runtime(b().load(pointer, mask, other));
+}
+
+Val Elaborator::opStore(CallArgs &a) {
+  ir::Value *pointer = pointerOf(*this, a), *mask = nullptr;
+  if (!pointer) return Val::poison();
+  ir::Value *value = elementOperand(*this, a, 1, pointer, "the value");
+  if (a.has(2)) mask = maskOperand(a, 2, pointer);
+  if (!value || (a.has(2) && !mask)) return Val::poison();
+  ++operations;
+  b().store(pointer, value, mask);
+  return Val::unit();
+}
+
+Val Elaborator::opAtomicAdd(CallArgs &a) {
+  ir::Value *pointer = pointerOf(*this, a), *mask = nullptr;
+  if (!pointer) return Val::poison();
+  Scalar type = pointer->type.element().scalar();
+  bool supported = ir::isFloat(type) ? !ir::isFp8(type) : ir::scalarBits(type) >= 32;
+  if (!supported) return error(Diag::ElAtomicType, a.locs[0], ir::scalarName(type));
+  ir::Value *value = elementOperand(*this, a, 1, pointer, "the value");
+  if (a.has(2)) mask = maskOperand(a, 2, pointer);
+  if (!value || (a.has(2) && !mask)) return Val::poison();
+  ++operations;
+  return Val::runtime(b().atomicAdd(pointer, value, mask));
+}
+
+//===-- descriptors -----------------------------------------------------------------------------------------------===//
+
+/// Checks the offsets [m, k] of a block.
+static bool checkOffsets(Elaborator &e, const CallArgs &a, ir::Type desc) {
+  const Val &o = a.vals[1];
+  if (!o.is(Val::Kind::List) || o.elems.size() != desc.rank()) {
+    e.error(Diag::ElDescOffsets, a.locs[1], e.describe(a.vals[0]), desc.rank(),
+            o.is(Val::Kind::List) ? std::to_string(o.elems.size()) : e.describe(o));
+    return false;
+  }
+  for (const Val &v : o.elems)
+    if (!v.isArithmetic() || v.isTile() || (!v.isLiteral() && v.scalar() != Scalar::I32) ||
+        (v.isLiteral() && !v.isInt())) {
+      e.error(Diag::ElDescOffset, a.locs[1], e.describe(v));
+      return false;
+    }
+  return true;
+}
+
+Val Elaborator::opDescLoad(CallArgs &a) {
+  ir::Type desc = a.vals[0].v->type;
+  if (!checkOffsets(*this, a, desc)) return Val::poison();
+  // A stand-in of the right type: a kernel with descriptors ends in an error after everything was checked.
+  return Val::runtime(b().constant(context.tile(context.scalar(desc.scalar()), desc.shape()), 0));
+}
+
+Val Elaborator::opDescStore(CallArgs &a) {
+  ir::Type desc = a.vals[0].v->type;
+  if (!checkOffsets(*this, a, desc)) return Val::poison();
+  const Val &v = a.vals[2];
+  if (!v.isTile() || v.v->type.shape() != desc.shape() || !v.isArithmetic())
+    return error(Diag::ElDescValue, a.locs[2], describe(v), describe(a.vals[0]));
+  if (v.scalar() != desc.scalar())
+    return error(Diag::ElStoreType, a.locs[2], "the value", ir::scalarName(v.scalar()), describe(a.vals[0]),
+                 "; convert it with .to(" + ir::scalarName(desc.scalar()).str() + ")");
+  return Val::unit();
+}
+
+} // namespace tlx::lang
