@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The kernel function, its arguments and debug info, and the dispatch of operations.
+#include "codegen/codegen_p.h"
+#include "device_ops/device_ops.h"
+#include "llvm/BinaryFormat/Dwarf.h"
+
+using namespace llvm;
+
+namespace tlx::codegen {
+
+std::unique_ptr<llvm::Module> generate(LLVMContext &context, const ir::Module &module, const features::Target &target,
+                                       const SourceManager &sources, const Options &options, KernelMetadata &metadata,
+                                       Diagnostics &diagnostics) {
+  return Generator(context, module, target, sources, options, metadata, diagnostics).run();
+}
+
+Generator::Generator(LLVMContext &context, const ir::Module &module, const features::Target &target,
+                     const SourceManager &sources, const Options &options, KernelMetadata &metadata,
+                     Diagnostics &diagnostics)
+    : context(context), module(module), target(target), sources(sources), options(options), metadata(metadata),
+      diagnostics(diagnostics), b(context) {}
+
+std::unique_ptr<llvm::Module> Generator::run() {
+  const unsigned errors = diagnostics.errorCount();
+  out = std::make_unique<llvm::Module>(module.kernel.name, context);
+  if (!makeKernel()) return nullptr;
+  emitBlock(module.kernel.body);
+  if (!b.GetInsertBlock()->getTerminator()) b.CreateRetVoid();
+  const unsigned shared = alignTo(module.kernel.sharedBytes, 16) + extraSharedBytes;
+  metadata.sharedBytes = extraSharedBytes ? shared : module.kernel.sharedBytes;
+  function->addFnAttr("tlx.shared-bytes", std::to_string(metadata.sharedBytes));
+  if (debug) debug->finalize();
+  if (metadata.sharedBytes > target.sharedBytes)
+    diagnostics.report(Diag::CgShared, module.kernel.loc, metadata.sharedBytes, target.name, target.sharedBytes);
+  return diagnostics.errorCount() == errors ? std::move(out) : nullptr;
+}
+
+// --- kernel
+// -------------------------------------------------------------------------------------------------------------------------
+
+static std::string symbolOf(StringRef name) {
+  std::string symbol = name.str();
+  for (char &c : symbol)
+    if (!isAlnum(c) && c != '_') c = '_';
+  // A leading digit is no PTX identifier, and tlx. is the prefix of device operations.
+  if (symbol.empty() || isDigit(symbol[0])) symbol.insert(0, "k_");
+  return symbol;
+}
+
+bool Generator::makeKernel() {
+  const ir::Kernel &kernel = module.kernel;
+  metadata.name = kernel.name;
+  metadata.symbol = symbolOf(kernel.name);
+  metadata.target = target.name;
+  metadata.warpSize = kernel.warpSize;
+  metadata.numWarps = kernel.numWarps;
+  metadata.facts = kernel.facts;
+  metadata.args.clear();
+  metadata.hidden.clear();
+
+  SmallVector<llvm::Type *, 16> types;
+  uint32_t offset = 0;
+  auto place = [&](uint32_t size) {
+    offset = alignTo(offset, size);
+    uint32_t at = offset;
+    offset += size;
+    return at;
+  };
+  for (unsigned i = 0; i < kernel.body.numArgs(); ++i) {
+    const ir::Value &arg = *kernel.body.arg(i);
+    if (!arg.type.isScalar() && !arg.type.isPointer()) {
+      diagnostics.report(Diag::CgArgument, kernel.loc, arg.name, arg.type.str());
+      return false;
+    }
+    types.push_back(memoryType(arg.type));
+    ArgInfo info;
+    info.name = arg.name;
+    info.kind = arg.type.isPointer() ? ArgInfo::Kind::Pointer : ArgInfo::Kind::Scalar;
+    info.type = arg.type.str();
+    info.size = arg.type.isPointer() ? 8 : ir::scalarBytes(arg.type.scalar());
+    info.offset = place(info.size);
+    metadata.args.push_back(std::move(info));
+  }
+  std::array<bool, 3> axes{};
+  if (target.scalarGridArgs)
+    const_cast<ir::Block &>(kernel.body).walk([&](ir::Op &op) {
+      if (op.is(ir::Opcode::NumPrograms)) axes[op.intAttr(ir::Attr::axis)] = true;
+    });
+  for (unsigned axis = 0; axis < 3; ++axis)
+    if (axes[axis]) {
+      types.push_back(b.getInt32Ty());
+      metadata.hidden.push_back({HiddenArg::Kind(axis), place(4), 4});
+    }
+  metadata.paramBytes = offset;
+
+  function = Function::Create(FunctionType::get(b.getVoidTy(), types, false), GlobalValue::ExternalLinkage,
+                              metadata.symbol, *out);
+  function->addFnAttr("tlx.kernel");
+  function->addFnAttr("tlx.threads", std::to_string(threads()));
+  function->setDoesNotThrow();
+  if (options.lineInfo) makeDebugInfo();
+
+  prologue = BasicBlock::Create(context, "entry", function);
+  BasicBlock *body = BasicBlock::Create(context, "body", function);
+  b.SetInsertPoint(prologue);
+  b.SetCurrentDebugLocation(debugLoc(kernel.loc));
+  for (unsigned i = 0; i < kernel.body.numArgs(); ++i) {
+    const ir::Value *arg = kernel.body.arg(i);
+    Argument *a = function->getArg(i);
+    a->setName(arg->name);
+    set(arg, arg->type.isScalar() && arg->type.scalar() == ir::Scalar::I1 ? b.CreateICmpNE(a, b.getInt8(0)) : a);
+  }
+  unsigned hidden = kernel.body.numArgs();
+  for (unsigned axis = 0; axis < 3; ++axis)
+    if (axes[axis]) gridArgs[axis] = function->getArg(hidden++);
+  for (const Fact &fact : kernel.facts)
+    if (fact.noalias && fact.program.size() == 1 && fact.program[0].op == Fact::Op::Arg)
+      function->addParamAttr(unsigned(fact.program[0].value), Attribute::NoAlias);
+  b.CreateBr(body);
+  b.SetInsertPoint(body);
+  return true;
+}
+
+// --- debug info
+// -----------------------------------------------------------------------------------------------------------------------
+
+static DIFile *makeFile(DIBuilder &debug, StringRef name) {
+  auto [directory, base] = name.rsplit('/');
+  return base.empty() ? debug.createFile(name, ".") : debug.createFile(base, directory.empty() ? "/" : directory);
+}
+
+void Generator::makeDebugInfo() {
+  out->addModuleFlag(llvm::Module::Warning, "Debug Info Version", DEBUG_METADATA_VERSION);
+  debug = std::make_unique<DIBuilder>(*out);
+  const Loc loc = module.kernel.loc;
+  DIFile *file = makeFile(*debug, loc.known() ? StringRef(sources.name(loc.file)) : StringRef("unknown.tlx"));
+  DICompileUnit *unit =
+      debug->createCompileUnit(dwarf::DW_LANG_C99, file, "tlxjit", true, "", 0, "", DICompileUnit::LineTablesOnly);
+  DISubroutineType *type = debug->createSubroutineType(debug->getOrCreateTypeArray({}));
+  subprogram = debug->createFunction(unit, module.kernel.name, metadata.symbol, file, loc.line, type, loc.line,
+                                     DINode::FlagZero, DISubprogram::SPFlagDefinition | DISubprogram::SPFlagOptimized);
+  function->setSubprogram(subprogram);
+  fileScopes[loc.file] = subprogram;
+}
+
+DebugLoc Generator::debugLoc(Loc loc) {
+  if (!subprogram) return DebugLoc();
+  if (!loc.known()) return DILocation::get(context, 0, 0, subprogram);
+  // Code of another file (an imported function, inlined by the elaborator) stands in a scope that names the file.
+  DIScope *&scope = fileScopes[loc.file];
+  if (!scope) scope = debug->createLexicalBlockFile(subprogram, makeFile(*debug, StringRef(sources.name(loc.file))));
+  return DILocation::get(context, loc.line, loc.col, scope);
+}
+
+// --- values
+// ---------------------------------------------------------------------------------------------------------------------------
+
+Regs Generator::get(const ir::Value *v) const {
+  auto it = values.find(v);
+  assert(it != values.end() && "a value is used before it is emitted");
+  return it->second;
+}
+
+void Generator::set(const ir::Value *v, Regs regs) {
+  values[v] = regs.copy(arena);
+}
+
+void Generator::fail(const ir::Op &op, StringRef what) {
+  diagnostics.report(Diag::Internal, op.loc, ("code generation of '" + Twine(op.info().name) + "': " + what).str());
+  // Emission goes on; its output is thrown away.
+  for (unsigned i = 0; i < op.numResults(); ++i) {
+    const ir::Value *v = op.result(i);
+    if (values.contains(v)) continue;
+    unsigned n = v->type.isTile() && v->type.layout() ? v->type.layout()->registers() : 1;
+    ir::Type element = v->type.element();
+    Value *poison =
+        PoisonValue::get(element.isScalar() || element.isPointer() ? registerType(element) : b.getInt32Ty());
+    set(v, RegList(n, poison));
+  }
+}
+
+void Generator::unsupported(const ir::Op &op, ir::Type type) {
+  diagnostics.report(Diag::CgUnsupported, op.loc, op.info().name, type.str(), target.name);
+}
+
+llvm::Type *Generator::registerType(ir::Type element) {
+  if (element.isPointer()) return b.getPtrTy(1);
+  switch (element.scalar()) {
+  case ir::Scalar::F16:
+    return b.getHalfTy();
+  case ir::Scalar::BF16:
+    return b.getBFloatTy();
+  case ir::Scalar::F32:
+    return b.getFloatTy();
+  case ir::Scalar::F64:
+    return b.getDoubleTy();
+  default:
+    return b.getIntNTy(ir::scalarBits(element.scalar()));
+  }
+}
+
+llvm::Type *Generator::memoryType(ir::Type element) {
+  llvm::Type *type = registerType(element);
+  return type->isIntegerTy(1) ? b.getInt8Ty() : type;
+}
+
+Value *Generator::device(StringRef name, ArrayRef<Value *> args) {
+  return b.CreateCall(device_ops::getDeviceOp(*out, name), args);
+}
+
+Value *Generator::intrinsic(Intrinsic::ID id, ArrayRef<Value *> args) {
+  return b.CreateIntrinsic(id, {args[0]->getType()}, args);
+}
+
+BasicBlock *Generator::newBlock(const char *name) {
+  return BasicBlock::Create(context, name, function);
+}
+
+void Generator::emitIf(Value *condition, function_ref<void()> emit) {
+  if (!condition) return emit();
+  if (auto *c = dyn_cast<ConstantInt>(condition)) {
+    if (c->isOne()) emit();
+    return;
+  }
+  BasicBlock *then = newBlock("then"), *after = newBlock("after");
+  b.CreateCondBr(condition, then, after);
+  b.SetInsertPoint(then);
+  emit();
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+}
+
+Value *Generator::inPrologue(function_ref<Value *()> emit) {
+  IRBuilderBase::InsertPointGuard guard(b);
+  b.SetInsertPoint(prologue->getTerminator());
+  b.SetCurrentDebugLocation(debugLoc(module.kernel.loc));
+  return emit();
+}
+
+// --- dispatch
+// -------------------------------------------------------------------------------------------------------------------------
+
+void Generator::emitBlock(const ir::Block &block) {
+  for (ir::Op &op : block) {
+    b.SetCurrentDebugLocation(debugLoc(op.loc));
+    emitOp(op);
+  }
+}
+
+void Generator::emitOp(const ir::Op &op) {
+  using ir::Opcode;
+  switch (op.opcode) {
+  case Opcode::Constant:
+    return emitConstant(op);
+  case Opcode::ProgramId:
+    return emitProgramId(op);
+  case Opcode::NumPrograms:
+    return emitNumPrograms(op);
+  case Opcode::Arange:
+    return emitArange(op);
+  case Opcode::Splat:
+    return emitSplat(op);
+  case Opcode::ExpandDims:
+  case Opcode::Broadcast:
+  case Opcode::Reshape:
+  case Opcode::Trans:
+    return emitShape(op);
+  case Opcode::Join:
+    return emitJoin(op);
+  case Opcode::Split:
+    return emitSplit(op);
+  case Opcode::ConvertLayout:
+    return emitConvertLayout(op);
+  case Opcode::RequireLayout:
+  case Opcode::MultipleOf:
+    return set(op.result(), operand(op, 0));
+  case Opcode::Assume:
+    return;
+  case Opcode::Cast:
+    return emitCast(op);
+  case Opcode::Load:
+    return emitLoad(op);
+  case Opcode::Store:
+    return emitStore(op);
+  case Opcode::AtomicAdd:
+    return emitAtomicAdd(op);
+  case Opcode::LocalAlloc:
+    return emitLocalAlloc(op);
+  case Opcode::SubView:
+    return emitSubView(op);
+  case Opcode::LocalLoad:
+    return emitLocalLoad(op);
+  case Opcode::LocalStore:
+    return emitLocalStore(op);
+  case Opcode::LocalTrans:
+    return set(op.result(), operand(op, 0)); // the layout of the type says it all
+  case Opcode::AsyncCopy:
+    return emitAsyncCopy(op);
+  case Opcode::AsyncCommit:
+  case Opcode::AsyncWait:
+    return emitAsync(op);
+  case Opcode::Barrier:
+    return emitBarrier();
+  case Opcode::Dot:
+    return emitDot(op);
+  case Opcode::Reduce:
+    return emitReduce(op);
+  case Opcode::For:
+    return emitFor(op);
+  case Opcode::While:
+    return emitWhile(op);
+  case Opcode::If:
+    return emitIfOp(op);
+  case Opcode::Yield:
+  case Opcode::Condition:
+    return; // the op that holds the region reads their operands
+  case Opcode::Return:
+    b.CreateRetVoid();
+    return;
+  case Opcode::Print:
+    return emitPrint(op);
+  default:
+    return emitElementwise(op);
+  }
+}
+
+} // namespace tlx::codegen

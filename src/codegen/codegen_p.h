@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Private to src/codegen: the state of one run. A value of the IR is a list of LLVM values: one for a scalar, a pointer
+// or a buffer (its i32 byte offset in the window), one for each register of its layout for a tile. Floats are half,
+// bfloat, float and double, fp8 is i8, i1 is i1, pointers are ptr addrspace(1). Each file of the folder emits one group
+// of operations.
+#pragma once
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "codegen/codegen.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/IR/DIBuilder.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/Support/Allocator.h"
+
+namespace tlx::codegen {
+
+using Regs = llvm::ArrayRef<llvm::Value *>;
+using RegList = llvm::SmallVector<llvm::Value *, 32>;
+
+class Generator {
+public:
+  Generator(llvm::LLVMContext &context, const ir::Module &module, const features::Target &target,
+            const SourceManager &sources, const Options &options, KernelMetadata &metadata, Diagnostics &diagnostics);
+  std::unique_ptr<llvm::Module> run();
+
+private:
+  // --- codegen.cpp: the kernel, values, dispatch ------------------------------------------------------------------
+  bool makeKernel();
+  void makeDebugInfo();
+  llvm::DebugLoc debugLoc(Loc loc);
+  void emitBlock(const ir::Block &block);
+  void emitOp(const ir::Op &op);
+  Regs get(const ir::Value *v) const;
+  Regs operand(const ir::Op &op, unsigned i) const { return get(op.operand(i)); }
+  llvm::Value *scalarOperand(const ir::Op &op, unsigned i) const { return operand(op, i).front(); }
+  void set(const ir::Value *v, Regs regs);
+  void fail(const ir::Op &op, llvm::StringRef what); // our own mistake or that of a pass
+  void unsupported(const ir::Op &op, ir::Type type);
+
+  llvm::Type *registerType(ir::Type element); // of one element in a register
+  llvm::Type *memoryType(ir::Type element);   // and in memory: i1 is i8
+  llvm::Value *device(llvm::StringRef name, llvm::ArrayRef<llvm::Value *> args);
+  llvm::Value *intrinsic(llvm::Intrinsic::ID id, llvm::ArrayRef<llvm::Value *> args);
+  bool nvidia() const { return target.vendor == features::Vendor::Nvidia; }
+  unsigned threads() const { return module.kernel.numWarps * module.kernel.warpSize; }
+  unsigned laneBits() const { return llvm::Log2_32(module.kernel.warpSize); }
+  unsigned threadBits() const { return llvm::Log2_32(threads()); }
+  /// Runs `emit` in a block that threads enter where `condition` holds (null: all threads, no block).
+  void emitIf(llvm::Value *condition, llvm::function_ref<void()> emit);
+  /// Runs `emit` with the builder in the prologue: what depends on the thread alone is computed there once.
+  llvm::Value *inPrologue(llvm::function_ref<llvm::Value *()> emit);
+
+  // --- threads.cpp: thread ids and what layouts make of them -------------------------------------------------------
+  llvm::Value *threadId();
+  llvm::Value *laneId();
+  llvm::Value *smemBase();
+  /// A sum over the bits of `id` (the thread's id, or the lane's) that are set: entry i for bit i, combined by XOR.
+  /// Lives in the prologue.
+  struct ThreadPart {
+    llvm::Value *value = nullptr;
+    uint32_t possible = 0; // bits that can be set
+  };
+  ThreadPart threadXor(llvm::ArrayRef<uint32_t> perBit);
+  llvm::Value *threadSum(llvm::ArrayRef<int64_t> perBit);
+  /// Coordinates of an element: i32.
+  llvm::Value *coordinate(const layout::TileLayout &layout, unsigned reg, unsigned dim, int64_t plus = 0);
+  /// Entries for the bits of the thread id: lanes, then warps.
+  template <typename T, typename F> llvm::SmallVector<T, 10> perThreadBit(const layout::TileLayout &layout, F basis);
+  /// For each register the first one that holds the same element: itself, for all but copies.
+  llvm::ArrayRef<unsigned> canonicalRegisters(const layout::TileLayout &layout);
+  /// Bits of the thread id whose threads hold copies only. Null layout: a scalar, all bits.
+  unsigned redundantThreads(const layout::TileLayout *layout);
+  /// i1: this thread is the first that holds its elements; null if all are.
+  llvm::Value *isFirstHolder(const layout::TileLayout *layout);
+  llvm::Value *threadMaskIsZero(unsigned mask);
+  /// Register of `layout` by row-major element index, for thread 0: -1 where another thread holds it.
+  llvm::ArrayRef<int> registerOfElement(const layout::TileLayout &layout);
+  int registerAt(const layout::TileLayout &layout, llvm::ArrayRef<int32_t> coord);
+  static int64_t linearIndex(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int32_t> coord);
+
+  // --- shuffles.cpp -------------------------------------------------------------------------------------------------
+  /// Each lane gets the values of another lane: `source` is the lane (i32). Narrow values are packed, wide ones split.
+  RegList shuffle(Regs values, llvm::Value *source);
+  RegList shuffleXor(Regs values, unsigned laneMask);
+  RegList shuffleWith(Regs values, llvm::function_ref<llvm::Value *(llvm::Value *)> word);
+  /// values[constant ^ XOR of the bases of the lane's set bits], by selects on parities of the lane.
+  llvm::Value *selectByLane(Regs values, unsigned constant, llvm::ArrayRef<unsigned> bases);
+  void emitConvertLayout(const ir::Op &op);
+
+  // --- values.cpp: constants, ids, shapes ---------------------------------------------------------------------------
+  llvm::Constant *constantOf(const ir::Op &op);
+  void emitConstant(const ir::Op &op);
+  void emitProgramId(const ir::Op &op);
+  void emitNumPrograms(const ir::Op &op);
+  void emitArange(const ir::Op &op);
+  void emitSplat(const ir::Op &op);
+  void emitShape(const ir::Op &op); // expand_dims broadcast reshape trans
+  void emitJoin(const ir::Op &op);
+  void emitSplit(const ir::Op &op);
+  /// Result registers as operand registers, where `source` maps the coordinate of an element of `to` to that in `from`.
+  std::optional<llvm::SmallVector<unsigned, 32>>
+  renumber(const layout::TileLayout &to, const layout::TileLayout &from,
+           llvm::function_ref<layout::Coord(const layout::Coord &)> source);
+
+  // --- arithmetic.cpp, integer.cpp, math.cpp
+  // ----------------------------------------------------------------------------
+  using Args = llvm::ArrayRef<llvm::Value *>;
+  void emitElementwise(const ir::Op &op);
+  llvm::Value *emitElement(const ir::Op &op, Args args);
+  llvm::Value *integerOp(const ir::Op &op, ir::Scalar type, Args args);
+  llvm::Value *floatOp(const ir::Op &op, ir::Scalar type, Args args);
+  llvm::Value *compare(const ir::Op &op, Args args);
+  llvm::Value *divisor(llvm::Value *a, llvm::Value *b, bool isSigned);
+  llvm::Value *divFloor(llvm::Value *a, llvm::Value *b, bool isSigned);
+  llvm::Value *modFloor(llvm::Value *a, llvm::Value *b, bool isSigned);
+  llvm::Value *cdiv(llvm::Value *a, llvm::Value *b, bool isSigned);
+  llvm::Value *shift(ir::Opcode opcode, llvm::Value *a, llvm::Value *amount, bool isSigned);
+  llvm::Value *mathF32(const ir::Op &op, Args args);
+  llvm::Value *mathF64(const ir::Op &op, Args args);
+  llvm::Value *expF64(llvm::Value *x, bool base2);
+  llvm::Value *logF64(llvm::Value *x, bool base2);
+  llvm::Value *f64(double v) { return llvm::ConstantFP::get(b.getDoubleTy(), v); }
+  llvm::Value *f32(double v) { return llvm::ConstantFP::get(b.getFloatTy(), v); }
+
+  // --- cast.cpp, fp8.cpp
+  // ------------------------------------------------------------------------------------------------
+  void emitCast(const ir::Op &op);
+  llvm::Value *castScalar(llvm::Value *v, ir::Scalar from, ir::Scalar to, bool towardZero = false);
+  llvm::Value *intToFloat(llvm::Value *v, bool isSigned, ir::Scalar to, bool towardZero);
+  llvm::Value *floatToInt(llvm::Value *v, ir::Scalar from, ir::Scalar to);
+  llvm::Value *truncateFloat(llvm::Value *v, llvm::Type *to, bool towardZero);
+  llvm::Value *f64ToF32Odd(llvm::Value *v);
+  llvm::Value *isNan(llvm::Value *v) { return b.CreateFCmpUNO(v, v); }
+  llvm::Value *fp8ToF32(llvm::Value *v, ir::Scalar from);
+  llvm::Value *f32ToFp8(llvm::Value *v, ir::Scalar to, bool towardZero);
+
+  // --- global.cpp
+  // -------------------------------------------------------------------------------------------------------
+  void emitLoad(const ir::Op &op);
+  void emitStore(const ir::Op &op);
+  void emitAtomicAdd(const ir::Op &op);
+  RegList loadRegisters(const ir::Op &op, Regs pointers, Regs mask, Regs other, ir::Type element,
+                        const layout::TileLayout *layout);
+  RegList shareAtomicResults(const ir::Op &op, Regs owned, const layout::TileLayout *layout);
+  /// The type that moves `bytes` bytes in one access: i8, i16, i32, <2 x i32>, <4 x i32>.
+  llvm::Type *accessType(unsigned bytes);
+  /// Registers of one element type as one value of `type`, and back. Bits in order, lowest first.
+  llvm::Value *pack(Regs values, llvm::Type *type);
+  void unpack(llvm::Value *value, llvm::Type *element, unsigned count, llvm::SmallVectorImpl<llvm::Value *> &out);
+
+  // --- local.cpp
+  // --------------------------------------------------------------------------------------------------------
+  /// Addresses of the accesses of one tile to one buffer.
+  struct Addresses {
+    std::vector<llvm::Value *> byXor; // thread part for each distinct xorBits of registers, in the prologue
+    std::vector<std::pair<unsigned, int64_t>> registers; // index into byXor, bytes to add
+  };
+  using AddressKey = std::tuple<const layout::TileLayout *, const layout::SharedLayout *, unsigned, bool>;
+  struct LocalPlan {
+    layout::VectorPlan vector;
+    std::optional<layout::MatrixPlan> matrix;
+    Addresses addresses; // by register, or by instruction of `matrix`
+  };
+  const LocalPlan *localPlan(const ir::Op &op, const layout::TileLayout *regs, const layout::SharedLayout *mem,
+                             unsigned bits, bool matrices);
+  Addresses makeAddresses(const layout::AccessMap &map, unsigned bytes);
+  /// Caches the pointers of one op: the buffer's offset is added once for each XOR part.
+  struct AddressCache {
+    llvm::Value *buffer;
+    llvm::SmallVector<llvm::Value *, 8> pointers;
+  };
+  llvm::Value *address(const Addresses &addresses, unsigned index, AddressCache &cache);
+  void emitLocalAlloc(const ir::Op &op);
+  void emitSubView(const ir::Op &op);
+  void emitLocalLoad(const ir::Op &op);
+  void emitLocalStore(const ir::Op &op);
+  void storeRegisters(const ir::Op &op, const ir::Value *buffer, Regs values, ir::Type element,
+                      const layout::TileLayout *layout);
+  void emitAsyncCopy(const ir::Op &op);
+  void emitBarrier();
+  void emitAsync(const ir::Op &op); // commit and wait
+
+  // --- dot.cpp, reduce.cpp
+  // ------------------------------------------------------------------------------------------------
+  void emitDot(const ir::Op &op);
+  void emitMma(const ir::Op &op, const features::MmaInstruction &mma);
+  void emitScalarDot(const ir::Op &op);
+  llvm::Value *toTf32(llvm::Value *v);
+  void emitReduce(const ir::Op &op);
+  RegList inlineRegion(const ir::Block &body, Regs args);
+
+  // --- control.cpp, print.cpp
+  // -----------------------------------------------------------------------------------------------
+  void emitFor(const ir::Op &op);
+  void emitWhile(const ir::Op &op);
+  void emitIfOp(const ir::Op &op);
+  RegList flatten(llvm::ArrayRef<ir::Value *> values) const;
+  /// Phis for the registers of `values` in the current block, bound to them.
+  llvm::SmallVector<llvm::PHINode *, 32> makePhis(llvm::ArrayRef<ir::Value *> values, Regs like);
+  llvm::BasicBlock *newBlock(const char *name);
+  void emitPrint(const ir::Op &op);
+  void printLine(llvm::StringRef format, llvm::ArrayRef<std::pair<llvm::Value *, ir::Type>> values);
+
+  llvm::LLVMContext &context;
+  const ir::Module &module;
+  const features::Target &target;
+  const SourceManager &sources;
+  const Options &options;
+  KernelMetadata &metadata;
+  Diagnostics &diagnostics;
+
+  std::unique_ptr<llvm::Module> out;
+  llvm::IRBuilder<> b;
+  llvm::Function *function = nullptr;
+  llvm::BasicBlock *prologue = nullptr;
+  std::array<llvm::Value *, 3> gridArgs{};
+  unsigned extraSharedBytes = 0; // behind the planned memory: results of atomics that other threads want
+
+  std::unique_ptr<llvm::DIBuilder> debug;
+  llvm::DISubprogram *subprogram = nullptr;
+  llvm::DenseMap<uint32_t, llvm::DIScope *> fileScopes;
+
+  llvm::BumpPtrAllocator arena;
+  llvm::DenseMap<const ir::Value *, Regs> values;
+  llvm::DenseMap<unsigned, llvm::Value *> prologueValues; // by the keys of threads.cpp
+  std::map<std::vector<int64_t>, ThreadPart> threadParts;
+  llvm::DenseMap<const layout::TileLayout *, std::vector<unsigned>> canonical;
+  llvm::DenseMap<const layout::TileLayout *, std::vector<int>> elementRegisters;
+  std::map<AddressKey, LocalPlan> localPlans;
+};
+
+template <typename T, typename F>
+llvm::SmallVector<T, 10> Generator::perThreadBit(const layout::TileLayout &layout, F basis) {
+  llvm::SmallVector<T, 10> perBit(threadBits());
+  auto lanes = layout.bases(layout::InDim::Lane), warps = layout.bases(layout::InDim::Warp);
+  for (unsigned i = 0; i < lanes.size() && i < laneBits(); ++i) perBit[i] = basis(lanes[i]);
+  for (unsigned i = 0; i < warps.size() && laneBits() + i < perBit.size(); ++i)
+    perBit[laneBits() + i] = basis(warps[i]);
+  return perBit;
+}
+
+} // namespace tlx::codegen

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Global memory: loads, stores, atomics. An access takes {vec} registers in order, at most 16 bytes; {vec} promises
+// that they are consecutive and aligned in memory and that their mask is one.
+#include "codegen/codegen_p.h"
+#include "device_ops/device_ops.h"
+
+using namespace llvm;
+
+namespace tlx::codegen {
+
+llvm::Type *Generator::accessType(unsigned bytes) {
+  return bytes <= 4 ? static_cast<llvm::Type *>(b.getIntNTy(bytes * 8))
+                    : FixedVectorType::get(b.getInt32Ty(), bytes / 4);
+}
+
+Value *Generator::pack(Regs values, llvm::Type *type) {
+  llvm::Type *element = values[0]->getType();
+  if (element->isIntegerTy(1)) { // a byte in memory
+    RegList bytes;
+    for (Value *v : values) bytes.push_back(b.CreateZExt(v, b.getInt8Ty()));
+    return pack(bytes, type);
+  }
+  if (values.size() == 1) return b.CreateBitCast(values[0], type);
+  if (all_of(values, [](Value *v) { return isa<Constant>(v) && cast<Constant>(v)->isNullValue(); }))
+    return Constant::getNullValue(type);
+  // What unpack took apart is used whole: fragments pass from ldmatrix to mma so.
+  if (auto *first = dyn_cast<ExtractElementInst>(values[0])) {
+    Value *vector = first->getVectorOperand();
+    bool whole = cast<FixedVectorType>(vector->getType())->getNumElements() == values.size();
+    for (unsigned i = 0; whole && i < values.size(); ++i) {
+      auto *e = dyn_cast<ExtractElementInst>(values[i]);
+      auto *index = e ? dyn_cast<ConstantInt>(e->getIndexOperand()) : nullptr;
+      whole = index && e->getVectorOperand() == vector && index->getZExtValue() == i;
+    }
+    if (whole) {
+      if (auto *bits = dyn_cast<BitCastInst>(vector); bits && bits->getOperand(0)->getType() == type)
+        return bits->getOperand(0);
+      return b.CreateBitCast(vector, type);
+    }
+  }
+  Value *vector = PoisonValue::get(FixedVectorType::get(element, values.size()));
+  for (unsigned i = 0; i < values.size(); ++i) vector = b.CreateInsertElement(vector, values[i], uint64_t(i));
+  return b.CreateBitCast(vector, type);
+}
+
+void Generator::unpack(Value *value, llvm::Type *element, unsigned count, SmallVectorImpl<Value *> &out) {
+  const bool boolean = element->isIntegerTy(1);
+  llvm::Type *stored = boolean ? b.getInt8Ty() : element;
+  auto add = [&](Value *v) { out.push_back(boolean ? b.CreateICmpNE(v, b.getInt8(0)) : v); };
+  if (count == 1) return add(b.CreateBitCast(value, stored));
+  Value *vector = b.CreateBitCast(value, FixedVectorType::get(stored, count));
+  for (unsigned i = 0; i < count; ++i) add(b.CreateExtractElement(vector, uint64_t(i)));
+}
+
+static unsigned registersPerAccess(const ir::Op &op, unsigned registers, unsigned bytes) {
+  unsigned vec = unsigned(std::max<int64_t>(1, op.intAttr(ir::Attr::vec, 1)));
+  vec = std::min({vec, registers, std::max(1u, 16 / bytes)});
+  return 1u << Log2_32(vec);
+}
+
+RegList Generator::loadRegisters(const ir::Op &op, Regs pointers, Regs mask, Regs other, ir::Type element,
+                                 const layout::TileLayout *layout) {
+  const unsigned bytes = ir::scalarBytes(element.scalar()), n = pointers.size();
+  const unsigned per = registersPerAccess(op, n, bytes);
+  llvm::Type *type = accessType(bytes * per);
+  const std::string name = "tlx.masked.load." + device_ops::nameOfType(type);
+  ArrayRef<unsigned> first = layout ? canonicalRegisters(*layout) : ArrayRef<unsigned>();
+  RegList regs;
+  auto at = [](Regs r, unsigned i) { return r.size() == 1 ? r[0] : r[i]; };
+  for (unsigned r = 0; r < n; r += per) {
+    if (layout && first[r] != r) { // copies
+      for (unsigned i = r; i < r + per; ++i) regs.push_back(regs[first[i]]);
+      continue;
+    }
+    Value *pointer = pointers[r], *m = mask.empty() ? b.getTrue() : at(mask, r);
+    auto *constant = dyn_cast<ConstantInt>(m);
+    if (constant && constant->isOne()) {
+      unpack(b.CreateAlignedLoad(type, pointer, Align(bytes * per)), registerType(element), per, regs);
+      continue;
+    }
+    RegList rest;
+    for (unsigned i = r; i < r + per; ++i)
+      rest.push_back(other.empty() ? Constant::getNullValue(registerType(element)) : at(other, i));
+    if (constant)
+      regs.append(rest.begin(), rest.end());
+    else
+      unpack(device(name, {pointer, m, pack(rest, type)}), registerType(element), per, regs);
+  }
+  return regs;
+}
+
+void Generator::emitLoad(const ir::Op &op) {
+  ir::Type type = op.result()->type;
+  set(op.result(), loadRegisters(op, operand(op, 0), op.numOperands() > 1 ? operand(op, 1) : Regs(),
+                                 op.numOperands() > 2 ? operand(op, 2) : Regs(), type.element(),
+                                 type.isTile() ? type.layout() : nullptr));
+}
+
+void Generator::emitStore(const ir::Op &op) {
+  ir::Type pointerType = op.operand(0)->type;
+  const layout::TileLayout *layout = pointerType.isTile() ? pointerType.layout() : nullptr;
+  const unsigned bytes = ir::scalarBytes(pointerType.scalar());
+  Regs pointers = operand(op, 0), data = operand(op, 1), mask = op.numOperands() > 2 ? operand(op, 2) : Regs();
+  const unsigned per = registersPerAccess(op, pointers.size(), bytes);
+  llvm::Type *type = accessType(bytes * per);
+  const std::string name = "tlx.masked.store." + device_ops::nameOfType(type);
+  Value *mine = isFirstHolder(layout);
+  ArrayRef<unsigned> first = layout ? canonicalRegisters(*layout) : ArrayRef<unsigned>();
+  for (unsigned r = 0; r < pointers.size(); r += per) {
+    if (layout && first[r] != r) continue;
+    RegList part;
+    for (unsigned i = r; i < r + per; ++i) part.push_back(data.size() == 1 ? data[0] : data[i]);
+    Value *m = mask.empty() ? b.getTrue() : mask.size() == 1 ? mask[0] : mask[r];
+    if (mine) m = b.CreateAnd(m, mine);
+    auto *constant = dyn_cast<ConstantInt>(m);
+    if (constant && constant->isZero()) continue;
+    Value *value = pack(part, type);
+    if (constant)
+      b.CreateAlignedStore(value, pointers[r], Align(bytes * per));
+    else
+      device(name, {pointers[r], m, value});
+  }
+}
+
+void Generator::emitAtomicAdd(const ir::Op &op) {
+  ir::Type type = op.operand(1)->type;
+  const ir::Scalar s = type.scalar();
+  if (ir::isFp8(s) || s == ir::Scalar::I1) {
+    unsupported(op, type);
+    return fail(op, "type");
+  }
+  const layout::TileLayout *layout = type.isTile() ? type.layout() : nullptr;
+  Regs pointers = operand(op, 0), data = operand(op, 1), mask = op.numOperands() > 2 ? operand(op, 2) : Regs();
+  Value *mine = isFirstHolder(layout);
+  ArrayRef<unsigned> first = layout ? canonicalRegisters(*layout) : ArrayRef<unsigned>();
+  const SyncScope::ID scope = context.getOrInsertSyncScopeID(nvidia() ? "device" : "agent");
+  const auto operation = ir::isFloat(s) ? AtomicRMWInst::FAdd : AtomicRMWInst::Add;
+  const bool used = !op.result()->unused();
+  RegList results;
+  for (unsigned r = 0; r < pointers.size(); ++r) {
+    if (layout && first[r] != r) {
+      results.push_back(results[first[r]]);
+      continue;
+    }
+    Value *m = mask.empty() ? b.getTrue() : mask.size() == 1 ? mask[0] : mask[r];
+    if (mine) m = b.CreateAnd(m, mine);
+    Value *before = Constant::getNullValue(registerType(type.element())), *none = before;
+    BasicBlock *from = b.GetInsertBlock(), *done = nullptr;
+    emitIf(m, [&] {
+      auto *rmw = b.CreateAtomicRMW(operation, pointers[r], data.size() == 1 ? data[0] : data[r],
+                                    MaybeAlign(ir::scalarBytes(s)), AtomicOrdering::Monotonic, scope);
+      if (!nvidia()) { // ordinary device memory: the hardware's instruction, not a loop of compare-and-swap
+        rmw->setMetadata("amdgpu.no.fine.grained.memory", MDNode::get(context, {}));
+        rmw->setMetadata("amdgpu.no.remote.memory", MDNode::get(context, {}));
+        if (s == ir::Scalar::F32) rmw->setMetadata("amdgpu.ignore.denormal.mode", MDNode::get(context, {}));
+      }
+      before = rmw;
+      done = b.GetInsertBlock();
+    });
+    if (used && done && b.GetInsertBlock() != done) {
+      PHINode *phi = b.CreatePHI(before->getType(), 2);
+      phi->addIncoming(none, from);
+      phi->addIncoming(before, done);
+      before = phi;
+    }
+    results.push_back(before);
+  }
+  set(op.result(), used && redundantThreads(layout) ? shareAtomicResults(op, results, layout) : results);
+}
+
+// Only the first holder of an element has performed its atomic; the others get the result through shared memory behind
+// the planned part: one slot an element, a barrier before the reads, and one before the next use.
+RegList Generator::shareAtomicResults(const ir::Op &op, Regs owned, const layout::TileLayout *layout) {
+  llvm::Type *type = owned[0]->getType();
+  const unsigned bytes = type->getPrimitiveSizeInBits() / 8;
+  const int64_t start = alignTo(module.kernel.sharedBytes, 16);
+  const unsigned elements = layout ? unsigned(op.result()->type.elements()) : 1;
+  extraSharedBytes = std::max(extraSharedBytes, unsigned(alignTo(elements * bytes, 16)));
+  auto slot = [&](unsigned r) {
+    Value *index = b.getInt32(0);
+    for (unsigned d = 0; layout && d < layout->rank(); ++d)
+      index =
+          b.CreateNSWAdd(b.CreateNSWMul(index, b.getInt32(unsigned(layout->shape()[d]))), coordinate(*layout, r, d));
+    Value *offset = b.CreateNSWAdd(b.CreateNSWMul(index, b.getInt32(bytes)), b.getInt32(unsigned(start)));
+    return b.CreateGEP(b.getInt8Ty(), smemBase(), offset);
+  };
+  emitIf(isFirstHolder(layout), [&] {
+    for (unsigned r = 0; r < owned.size(); ++r)
+      if (!layout || canonicalRegisters(*layout)[r] == r) b.CreateAlignedStore(owned[r], slot(r), Align(bytes));
+  });
+  emitBarrier();
+  RegList regs;
+  for (unsigned r = 0; r < owned.size(); ++r) regs.push_back(b.CreateAlignedLoad(type, slot(r), Align(bytes)));
+  emitBarrier();
+  return regs;
+}
+
+} // namespace tlx::codegen

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Shared memory: buffers, accesses of tiles (ldmatrix and stmatrix where the layouts allow them, else vectors of up to
+// 16 bytes), asynchronous copies, barriers. Addresses are i32 offsets from the window: buffer + (thread part ^ register
+// part) + constant.
+#include "codegen/codegen_p.h"
+
+using namespace llvm;
+
+namespace tlx::codegen {
+
+void Generator::emitLocalAlloc(const ir::Op &op) {
+  if (!op.hasAttr(ir::Attr::offset)) return fail(op, "memory has not been planned");
+  set(op.result(), b.getInt32(unsigned(op.intAttr(ir::Attr::offset))));
+}
+
+void Generator::emitSubView(const ir::Op &op) {
+  ir::Type type = op.operand(0)->type;
+  if (!type.sharedLayout()) return fail(op, "the buffer has no layout");
+  const int64_t bytes = type.sharedLayout()->elements() * ir::scalarBytes(type.scalar());
+  Value *slot = b.CreateIntCast(scalarOperand(op, 1), b.getInt32Ty(), true);
+  Value *offset = b.CreateMul(slot, b.getInt32(unsigned(bytes)), "", true, true);
+  set(op.result(), b.CreateAdd(scalarOperand(op, 0), offset, "", true, true));
+}
+
+Generator::Addresses Generator::makeAddresses(const layout::AccessMap &map, unsigned bytes) {
+  SmallVector<int64_t, 10> adds(threadBits());
+  SmallVector<uint32_t, 10> xors(threadBits());
+  auto place = [&](ArrayRef<layout::AccessMap::Part> parts, unsigned first) {
+    for (unsigned i = 0; i < parts.size() && first + i < adds.size(); ++i) {
+      adds[first + i] = parts[i].add * bytes;
+      xors[first + i] = parts[i].xorBits * bytes;
+    }
+  };
+  place(map.laneBases, 0);
+  place(map.warpBases, laneBits());
+  ThreadPart x = threadXor(xors);
+  Value *sum = threadSum(adds);
+
+  Addresses out;
+  DenseMap<uint32_t, unsigned> index;
+  for (const layout::AccessMap::Part &reg : map.registers) {
+    const uint32_t own = reg.xorBits * bytes;
+    auto [it, fresh] = index.try_emplace(own, out.byXor.size());
+    if (fresh)
+      out.byXor.push_back(inPrologue([&] {
+        Value *v = own ? b.CreateXor(x.value, own) : x.value;
+        return b.CreateAdd(v, sum, "", true, true);
+      }));
+    out.registers.push_back({it->second, reg.add * bytes});
+  }
+  return out;
+}
+
+const Generator::LocalPlan *Generator::localPlan(const ir::Op &op, const layout::TileLayout *regs,
+                                                 const layout::SharedLayout *mem, unsigned bits, bool matrices) {
+  AddressKey key(regs, mem, bits, matrices);
+  if (auto it = localPlans.find(key); it != localPlans.end()) return &it->second;
+  if (!regs || !mem) return fail(op, "no layout"), nullptr;
+  LocalPlan plan;
+  if (matrices) plan.matrix = layout::matrixPlan(*regs, *mem, bits);
+  if (plan.matrix) {
+    plan.addresses = makeAddresses(plan.matrix->address, bits / 8);
+  } else {
+    std::optional<layout::AccessMap> map = layout::accessMap(*regs, *mem);
+    if (!map) return fail(op, "the tile's layout and the buffer's do not fit"), nullptr;
+    plan.vector = layout::vectorPlan(*regs, *mem, bits);
+    plan.addresses = makeAddresses(*map, bits / 8);
+  }
+  return &(localPlans[key] = std::move(plan));
+}
+
+Value *Generator::address(const Addresses &addresses, unsigned index, AddressCache &cache) {
+  auto [part, add] = addresses.registers[index];
+  auto *constant = dyn_cast<ConstantInt>(cache.buffer);
+  cache.pointers.resize(addresses.byXor.size());
+  Value *&pointer = cache.pointers[part];
+  if (!pointer) {
+    Value *offset = constant ? addresses.byXor[part] : b.CreateAdd(cache.buffer, addresses.byXor[part], "", true, true);
+    pointer = b.CreateGEP(b.getInt8Ty(), smemBase(), offset);
+  }
+  // The rest is an immediate of the instruction.
+  if (constant) add += constant->getSExtValue();
+  return add ? b.CreateGEP(b.getInt8Ty(), pointer, b.getInt32(unsigned(add))) : pointer;
+}
+
+static unsigned memoryBits(ir::Type element) {
+  return ir::scalarBytes(element.scalar()) * 8;
+}
+
+void Generator::emitLocalLoad(const ir::Op &op) {
+  ir::Type type = op.result()->type, buffer = op.operand(0)->type;
+  const unsigned bits = memoryBits(type.element());
+  const LocalPlan *plan = localPlan(op, type.layout(), buffer.sharedLayout(), bits, target.ldmatrix);
+  if (!plan) return;
+  llvm::Type *element = registerType(type.element());
+  AddressCache cache{scalarOperand(op, 0), {}};
+  RegList regs(type.layout()->registers(), nullptr), part;
+  if (plan->matrix) {
+    const layout::MatrixPlan &m = *plan->matrix;
+    const unsigned per = 32 / bits;
+    const std::string name = "tlx.nv.ldmatrix.x" + std::to_string(m.count) + (m.transposed ? ".trans" : "");
+    for (unsigned i = 0; i < m.order.size() / m.count; ++i) {
+      Value *words = device(name, address(plan->addresses, i, cache));
+      for (unsigned k = 0; k < m.count; ++k) {
+        Value *word = m.count == 1 ? words : b.CreateExtractElement(words, uint64_t(k));
+        part.clear();
+        unpack(word, element, per, part);
+        std::copy(part.begin(), part.end(), regs.begin() + m.order[i * m.count + k] * per);
+      }
+    }
+    return set(op.result(), regs);
+  }
+  const layout::VectorPlan &v = plan->vector;
+  const unsigned bytes = v.vector * bits / 8;
+  ArrayRef<unsigned> first = canonicalRegisters(*type.layout());
+  for (unsigned i = 0; i < v.order.size(); i += v.vector) {
+    if (first[v.order[i]] != v.order[i]) continue; // copies
+    Value *value = b.CreateAlignedLoad(accessType(bytes), address(plan->addresses, v.order[i], cache), Align(bytes));
+    part.clear();
+    unpack(value, element, v.vector, part);
+    for (unsigned k = 0; k < v.vector; ++k) regs[v.order[i + k]] = part[k];
+  }
+  for (unsigned r = 0; r < regs.size(); ++r) regs[r] = regs[first[r]];
+  set(op.result(), regs);
+}
+
+void Generator::emitLocalStore(const ir::Op &op) {
+  ir::Type type = op.operand(1)->type;
+  storeRegisters(op, op.operand(0), operand(op, 1), type.element(), type.layout());
+}
+
+void Generator::storeRegisters(const ir::Op &op, const ir::Value *buffer, Regs values, ir::Type element,
+                               const layout::TileLayout *layout) {
+  const unsigned bits = memoryBits(element);
+  const LocalPlan *plan =
+      localPlan(op, layout, buffer->type.sharedLayout(), bits, target.stmatrix && !element.isPointer());
+  if (!plan) return;
+  AddressCache cache{get(buffer).front(), {}};
+  // Threads that hold copies stay out: their stores would be work for nothing, and a race in the eyes of a checker.
+  // stmatrix needs whole warps.
+  unsigned redundant = redundantThreads(layout);
+  if (plan->matrix) redundant &= ~(module.kernel.warpSize - 1);
+  emitIf(redundant ? threadMaskIsZero(redundant) : nullptr, [&] {
+    if (plan->matrix) {
+      const layout::MatrixPlan &m = *plan->matrix;
+      const unsigned per = 32 / bits;
+      const std::string name = "tlx.nv.stmatrix.x" + std::to_string(m.count) + (m.transposed ? ".trans" : "");
+      for (unsigned i = 0; i < m.order.size() / m.count; ++i) {
+        RegList words;
+        for (unsigned k = 0; k < m.count; ++k)
+          words.push_back(pack(values.slice(m.order[i * m.count + k] * per, per), b.getInt32Ty()));
+        Value *pointer = address(plan->addresses, i, cache);
+        device(name, {pointer, m.count == 1 ? words[0] : pack(words, FixedVectorType::get(b.getInt32Ty(), m.count))});
+      }
+      return;
+    }
+    const layout::VectorPlan &v = plan->vector;
+    const unsigned bytes = v.vector * bits / 8;
+    ArrayRef<unsigned> first = canonicalRegisters(*layout);
+    for (unsigned i = 0; i < v.order.size(); i += v.vector) {
+      if (first[v.order[i]] != v.order[i]) continue;
+      RegList part;
+      for (unsigned k = 0; k < v.vector; ++k) part.push_back(values[v.order[i + k]]);
+      Value *pointer = address(plan->addresses, v.order[i], cache);
+      b.CreateAlignedStore(pack(part, accessType(bytes)), pointer, Align(bytes));
+    }
+  });
+}
+
+// cp.async where it exists and the copy has one of its sizes; else a load and a store, which are complete at once (the
+// waits are then nothing, and the barrier that follows them orders the stores).
+void Generator::emitAsyncCopy(const ir::Op &op) {
+  ir::Type pointerType = op.operand(1)->type, buffer = op.operand(0)->type;
+  const layout::TileLayout *layout = pointerType.layout();
+  ir::Type element = buffer.context().scalar(pointerType.scalar());
+  const unsigned bits = memoryBits(element);
+  Regs pointers = operand(op, 1), mask = op.numOperands() > 2 ? operand(op, 2) : Regs();
+  if (!layout || !buffer.sharedLayout()) return fail(op, "no layout");
+
+  unsigned vec = 1u << Log2_32(unsigned(std::clamp<int64_t>(op.intAttr(ir::Attr::vec, 1), 1, 128 / bits)));
+  std::optional<layout::AccessMap> map = layout::accessMap(*layout, *buffer.sharedLayout());
+  if (!map) return fail(op, "the tile's layout and the buffer's do not fit");
+  // vec registers in order must lie in order and aligned in the buffer too, for every thread.
+  auto fits = [&](unsigned v) {
+    auto aligned = [&](const layout::AccessMap::Part &p) { return p.add % v == 0 && p.xorBits % v == 0; };
+    if (!all_of(map->laneBases, aligned) || !all_of(map->warpBases, aligned)) return false;
+    for (unsigned r = 0; r < map->registers.size(); ++r) {
+      const auto &first = map->registers[r - r % v], &own = map->registers[r];
+      if (!aligned(first) || own.xorBits != first.xorBits || own.add != first.add + r % v) return false;
+    }
+    return map->registers.size() % v == 0;
+  };
+  while (vec > 1 && !fits(vec)) vec /= 2;
+  const unsigned bytes = vec * bits / 8;
+  if (!target.cpAsync || bytes < 4) {
+    RegList loaded = loadRegisters(op, pointers, mask, Regs(), element, layout);
+    return storeRegisters(op, op.operand(0), loaded, element, layout);
+  }
+  const LocalPlan *plan = localPlan(op, layout, buffer.sharedLayout(), bits, false);
+  if (!plan) return;
+  const std::string name = std::string("tlx.nv.cp.async.") + (bytes == 16 ? "cg.16" : bytes == 8 ? "ca.8" : "ca.4");
+  AddressCache cache{scalarOperand(op, 0), {}};
+  ArrayRef<unsigned> first = canonicalRegisters(*layout);
+  emitIf(isFirstHolder(layout), [&] {
+    for (unsigned r = 0; r < pointers.size(); r += vec) {
+      if (first[r] != r) continue;
+      Value *size = b.getInt32(bytes);
+      if (!mask.empty()) size = b.CreateSelect(mask.size() == 1 ? mask[0] : mask[r], size, b.getInt32(0));
+      device(name, {address(plan->addresses, r, cache), pointers[r], size});
+    }
+  });
+}
+
+void Generator::emitAsync(const ir::Op &op) {
+  if (!target.cpAsync) return;
+  if (op.is(ir::Opcode::AsyncCommit))
+    device("tlx.nv.cp.async.commit", {});
+  else
+    device("tlx.nv.cp.async.wait", b.getInt32(unsigned(op.intAttr(ir::Attr::pending))));
+}
+
+void Generator::emitBarrier() {
+  if (nvidia()) {
+    device("tlx.nv.bar.sync", {b.getInt32(0), b.getInt32(threads())});
+    return;
+  }
+  device("tlx.amd.fence.release", {});
+  device("tlx.amd.s.barrier", {});
+  device("tlx.amd.fence.acquire", {});
+}
+
+} // namespace tlx::codegen

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Thread ids, and the parts of coordinates and addresses that they make. A part is a linear function of the bits of the
+// thread id; it is computed once in the prologue with one mask and one shift for each distance that bits move.
+#include "codegen/codegen_p.h"
+
+using namespace llvm;
+
+namespace tlx::codegen {
+
+namespace {
+// Keys of prologueValues.
+enum : unsigned { kThread, kLane, kSmemBase, kMaskIsZero = 1 << 16 };
+} // namespace
+
+Value *Generator::threadId() {
+  if (Value *v = prologueValues.lookup(kThread)) return v;
+  return prologueValues[kThread] =
+             inPrologue([&] { return device(nvidia() ? "tlx.nv.tid.x" : "tlx.amd.workitem.id.x", {}); });
+}
+
+Value *Generator::laneId() {
+  if (Value *v = prologueValues.lookup(kLane)) return v;
+  Value *thread = threadId();
+  return prologueValues[kLane] = inPrologue([&] { return b.CreateAnd(thread, module.kernel.warpSize - 1); });
+}
+
+Value *Generator::smemBase() {
+  if (Value *v = prologueValues.lookup(kSmemBase)) return v;
+  return prologueValues[kSmemBase] = inPrologue([&] { return device("tlx.smem.base", {}); });
+}
+
+Value *Generator::threadMaskIsZero(unsigned mask) {
+  if (Value *v = prologueValues.lookup(kMaskIsZero + mask)) return v;
+  Value *thread = threadId();
+  return prologueValues[kMaskIsZero + mask] =
+             inPrologue([&] { return b.CreateICmpEQ(b.CreateAnd(thread, mask), b.getInt32(0)); });
+}
+
+Generator::ThreadPart Generator::threadXor(ArrayRef<uint32_t> perBit) {
+  std::vector<int64_t> key(perBit.begin(), perBit.end());
+  key.push_back(-1); // apart from sums
+  if (auto it = threadParts.find(key); it != threadParts.end()) return it->second;
+
+  std::map<int, uint32_t> byDistance; // distance that bits move up → mask of source bits
+  uint32_t possible = 0;
+  for (unsigned i = 0; i < perBit.size(); ++i)
+    for (uint32_t left = perBit[i]; left; left &= left - 1) {
+      byDistance[int(countr_zero(left)) - int(i)] |= 1u << i;
+      possible |= left & -left;
+    }
+  const uint32_t all = uint32_t(threads() - 1);
+  ThreadPart part{nullptr, possible};
+  if (byDistance.empty()) {
+    part.value = b.getInt32(0);
+    return threadParts[key] = part;
+  }
+  Value *thread = threadId();
+  part.value = inPrologue([&]() -> Value * {
+    Value *sum = nullptr;
+    uint32_t used = 0;
+    for (auto [distance, mask] : byDistance) {
+      // A right shift drops the bits below by itself.
+      uint32_t seen = distance < 0 ? all & ~((1u << -distance) - 1) : all;
+      Value *term = mask == seen ? thread : b.CreateAnd(thread, mask);
+      uint32_t image = distance < 0 ? mask >> -distance : mask << distance;
+      if (distance < 0) term = b.CreateLShr(term, -distance);
+      if (distance > 0) term = b.CreateShl(term, distance, "", true, true);
+      if (!sum)
+        sum = term;
+      else if (used & image)
+        sum = b.CreateXor(sum, term);
+      else
+        sum = b.CreateOr(sum, term, "", true);
+      used |= image;
+    }
+    return sum;
+  });
+  return threadParts[key] = part;
+}
+
+Value *Generator::threadSum(ArrayRef<int64_t> perBit) {
+  std::vector<int64_t> key(perBit.begin(), perBit.end());
+  key.push_back(-2);
+  if (auto it = threadParts.find(key); it != threadParts.end()) return it->second.value;
+  Value *sum = b.getInt32(0);
+  if (any_of(perBit, [](int64_t v) { return v != 0; })) {
+    Value *thread = threadId();
+    sum = inPrologue([&] {
+      Value *total = nullptr;
+      for (unsigned i = 0; i < perBit.size();) {
+        if (!perBit[i]) {
+          ++i;
+          continue;
+        }
+        // A run of bits whose parts double is one multiplication.
+        unsigned end = i + 1;
+        while (end < perBit.size() && perBit[end] == 2 * perBit[end - 1]) ++end;
+        Value *bits = b.CreateLShr(thread, i);
+        if (end < perBit.size()) bits = b.CreateAnd(bits, (1u << (end - i)) - 1);
+        Value *term = b.CreateMul(bits, b.getInt32(uint32_t(perBit[i])), "", true, true);
+        total = total ? b.CreateAdd(total, term, "", true, true) : term;
+        i = end;
+      }
+      return total;
+    });
+  }
+  threadParts[key] = {sum, 0};
+  return sum;
+}
+
+Value *Generator::coordinate(const layout::TileLayout &layout, unsigned reg, unsigned dim, int64_t plus) {
+  ThreadPart part = threadXor(perThreadBit<uint32_t>(layout, [&](const layout::Coord &c) { return uint32_t(c[dim]); }));
+  const int64_t own = layout.registerCoord(reg)[dim];
+  const int64_t inside = own & ((int64_t(1) << layout.extent(dim).bits) - 1);
+  Value *v = part.value;
+  int64_t add = own + plus;
+  if (part.possible & inside) {
+    v = b.CreateXor(v, uint64_t(inside));
+    add -= inside;
+  }
+  // Coordinates stay below 2^30: no wrap, so that constants fold into addresses.
+  return add ? b.CreateAdd(v, b.getInt32(int32_t(add)), "", plus >= 0, true) : v;
+}
+
+int64_t Generator::linearIndex(ArrayRef<int64_t> shape, ArrayRef<int32_t> coord) {
+  int64_t index = 0;
+  for (unsigned d = 0; d < shape.size(); ++d) index = index * shape[d] + coord[d];
+  return index;
+}
+
+ArrayRef<int> Generator::registerOfElement(const layout::TileLayout &layout) {
+  std::vector<int> &table = elementRegisters[&layout];
+  if (table.empty()) {
+    int64_t elements = 1;
+    for (int64_t e : layout.shape()) elements *= e;
+    table.assign(elements, -1);
+    for (unsigned r = layout.registers(); r-- > 0;)
+      table[linearIndex(layout.shape(), layout.registerCoord(r))] = int(r);
+  }
+  return table;
+}
+
+int Generator::registerAt(const layout::TileLayout &layout, ArrayRef<int32_t> coord) {
+  return registerOfElement(layout)[linearIndex(layout.shape(), coord)];
+}
+
+ArrayRef<unsigned> Generator::canonicalRegisters(const layout::TileLayout &layout) {
+  std::vector<unsigned> &table = canonical[&layout];
+  if (table.empty()) {
+    table.resize(layout.registers());
+    const bool copies = layout.redundantMask(layout::InDim::Register) != 0;
+    // Equal for thread 0 is equal for every thread: the thread's part is XORed to both.
+    for (unsigned r = 0; r < table.size(); ++r)
+      table[r] = copies ? unsigned(registerAt(layout, layout.registerCoord(r))) : r;
+  }
+  return table;
+}
+
+unsigned Generator::redundantThreads(const layout::TileLayout *layout) {
+  const unsigned all = threads() - 1;
+  if (!layout) return all;
+  const unsigned lanes = layout->bits(layout::InDim::Lane), warps = layout->bits(layout::InDim::Warp);
+  unsigned used = ((1u << lanes) - 1) & ~layout->redundantMask(layout::InDim::Lane);
+  used |= (((1u << warps) - 1) & ~layout->redundantMask(layout::InDim::Warp)) << laneBits();
+  return all & ~used;
+}
+
+Value *Generator::isFirstHolder(const layout::TileLayout *layout) {
+  const unsigned mask = redundantThreads(layout);
+  return mask ? threadMaskIsZero(mask) : nullptr;
+}
+
+} // namespace tlx::codegen
