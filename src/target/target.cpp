@@ -3,12 +3,14 @@
 #include "target/target.h"
 
 #include <chrono>
+#include <cstdlib>
 
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 
 #include "target/target_p.h"
 
@@ -199,8 +201,12 @@ bool expandCalls(Module &module, const features::Target &target, const Options &
 // --- files
 
 TemporaryDirectory::TemporaryDirectory() {
-  SmallString<128> made;
-  if (!sys::fs::createUniqueDirectory("tlxjit", made)) path = made.str().str();
+  SmallString<128> name;
+  sys::path::system_temp_directory(/*ErasedOnReboot=*/true, name);
+  sys::path::append(name, "tlxjit-XXXXXX");
+  // mkdtemp and not LLVM's function: the mode is 0700, so nobody can exchange what the assembler reads or writes.
+  std::string made = name.str().str();
+  if (mkdtemp(made.data())) path = made;
 }
 
 TemporaryDirectory::~TemporaryDirectory() {

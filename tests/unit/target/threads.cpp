@@ -30,3 +30,22 @@ define void @k(ptr addrspace(1) %p, i32 %n) "tlx.kernel" "tlx.threads"="64" "tlx
   for (std::thread &t : threads) t.join();
   CHECK(same == 20);
 }
+
+TEST_CASE("target: what the linker refuses is a diagnostic, and the next compile works") {
+  auto text = [](bool call) {
+    return std::string("declare void @nowhere()\n"
+                       "define void @k(ptr addrspace(1) %p) \"tlx.kernel\" \"tlx.threads\"=\"64\" "
+                       "\"tlx.shared-bytes\"=\"0\" {\n") +
+           (call ? "call void @nowhere()\n" : "") + "store i32 1, ptr addrspace(1) %p\nret void }";
+  };
+  Emitted amd = emitText(text(true), "gfx942");
+  CHECK_FALSE(amd.ok);
+  CHECK_MESSAGE(amd.diagnostics.find("lld failed: ") == 0, amd.diagnostics);
+  CHECK(amd.diagnostics.find("nowhere") != std::string::npos);
+  Emitted again = emitText(text(false), "gfx942");
+  CHECK_MESSAGE(again.ok, again.diagnostics);
+  if (!hasPtxas()) return;
+  Emitted nvidia = emitText(text(true), "sm_80", with("ptxas"));
+  CHECK_MESSAGE(nvidia.diagnostics.find("ptxas failed: ") == 0, nvidia.diagnostics);
+  CHECK(emitText(text(false), "sm_80", with("ptxas")).ok);
+}
