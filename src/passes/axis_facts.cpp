@@ -85,6 +85,11 @@ Expr combine(Fact::Op op, Expr a, Expr b) {
     out.holds.insert(out.holds.end(), b.holds.begin(), b.holds.end());
     return out;
   }
+  if (op == Fact::Op::Or) { // false || x == x
+    if (a.kind == Expr::Kind::Const && !a.value) return b;
+    if (b.kind == Expr::Kind::Const && !b.value) return a;
+    return out;
+  }
   if (op == Fact::Op::ModFloor && a.kind == Expr::Kind::Arg && b.kind == Expr::Kind::Const && b.value > 0) {
     out.kind = Expr::Kind::ArgMod, out.arg = a.arg, out.divisor = b.value;
     return out;
@@ -115,8 +120,8 @@ void addFact(const Fact &fact, const Kernel &kernel, Refinements &out) {
       stack.push_back({.kind = Expr::Kind::Arg, .arg = unsigned(step.value)});
     } else if (step.op == Fact::Op::Neg || step.op == Fact::Op::Not) {
       if (stack.empty()) return;
-      const bool known = step.op == Fact::Op::Neg && stack.back().kind == Expr::Kind::Const;
-      const int64_t value = known ? int64_t(-uint64_t(stack.back().value)) : 0;
+      const bool known = stack.back().kind == Expr::Kind::Const;
+      const int64_t old = stack.back().value, value = step.op == Fact::Op::Neg ? int64_t(-uint64_t(old)) : !old;
       stack.back() = {.kind = known ? Expr::Kind::Const : Expr::Kind::Unknown, .value = value};
     } else {
       if (stack.size() < 2) return;

@@ -311,7 +311,7 @@ TEST_CASE("claims hold for each element") {
   unsigned useful = 0;
   for (Value *v : values) {
     const bool good = claimsHold(a.info(v), evaluate(v));
-    if (!good) CHECK_MESSAGE(good, print(*v->def()) + a.info(v).str());
+    if (!good) FAIL_CHECK((print(*v->def()) + a.info(v).str()));
     useful += a.info(v).contiguity[0] > 1 || a.info(v).constancy[0] > 1;
   }
   CHECK(useful > values.size() / 4);
