@@ -36,7 +36,9 @@ private:
 
 namespace detail {
 
-inline void check(tlx_status status, tlx_error *error) {
+/// By reference: in `check(call(…, &error), error)` the arguments are evaluated in any order, and the pointer is to be
+/// read last.
+inline void check(tlx_status status, tlx_error *&error) {
   if (status != TLX_OK) throw Error(status, error);
 }
 

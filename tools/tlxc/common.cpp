@@ -26,7 +26,7 @@ int exitCodeOf(tlx_status status) {
   }
 }
 
-void check(tlx_status status, tlx_error *error) {
+void check(tlx_status status, tlx_error *&error) {
   if (status == TLX_OK) return;
   std::string text;
   if (error) {

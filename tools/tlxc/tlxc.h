@@ -22,8 +22,9 @@ struct Failure : std::runtime_error {
   int code;
 };
 int exitCodeOf(tlx_status status);
-/// Throws a Failure with the error's diagnostics or message, and releases the error.
-void check(tlx_status status, tlx_error *error);
+/// Throws a Failure with the error's diagnostics or message, and releases the error. By reference: in
+/// `check(call(&error), error)` the arguments are evaluated in any order, and the pointer is to be read last.
+void check(tlx_status status, tlx_error *&error);
 
 template <typename T, void (*Release)(T *)> struct Releaser {
   void operator()(T *handle) const { Release(handle); }

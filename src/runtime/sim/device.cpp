@@ -64,7 +64,7 @@ void fillReport(const tlx::sim::LaunchResult &result, SimReport &report) {
 class SimDevice final : public Device {
 public:
   SimDevice() {
-    deviceInfo = info();
+    deviceInfo = runtime::sim::info(); // not Device::info, which this shadows
     limits = {0x7fffffff, 65535, 65535, 0};
   }
   bool isSimulator() const override { return true; }
