@@ -2,6 +2,8 @@
 // Kernels, arguments, global memory, atomics, control flow.
 #include "testing.h"
 
+#include "llvm/IR/DebugInfoMetadata.h"
+
 #include <numeric>
 
 using namespace tlx;
