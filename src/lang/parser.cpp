@@ -88,6 +88,7 @@ bool Parser::failWithJoinedOperator() {
     failAt(next, Diag::SynWord, wrong, right);
     return true;
   };
+  if (at(Tok::Plus) && peek(1).kind == Tok::Plus) return failAt(next, Diag::SynIncrement, "++", "+="), true;
   return pair(Tok::Colon, Tok::Assign, ":=", "=") || pair(Tok::Assign, Tok::Less, "=<", "<=") ||
          pair(Tok::Assign, Tok::Greater, "=>", ">=");
 }
@@ -97,7 +98,11 @@ bool Parser::failWithHabit() {
   if (pos && prev().line == tok().line && failWithJoinedOperator()) return true;
   bool afterOperand = pos && endsOperand(prev().kind);
   if (at(Tok::Question)) return failHere(Diag::SynConditional), true;
-  if (afterOperand && at(Tok::If) && prev().line == tok().line) return failHere(Diag::SynConditional), true;
+  if (afterOperand && at(Tok::If) && prev().line == tok().line) {
+    failHere(Diag::SynConditional);
+    advance(); // recovery would take it for a statement
+    return true;
+  }
   if (afterOperand && at(Tok::Ident)) {
     std::string_view word = textOf(tok());
     if (word == "and") return failHere(Diag::SynWord, "and", "&&"), true;
@@ -139,7 +144,11 @@ bool Parser::expectClose(Tok kind, uint32_t open, std::string_view what) {
 
 bool Parser::Nested::ok() const {
   if (parser.nesting <= kMaxNesting) return true;
-  parser.failHere(Diag::SynNesting, kMaxNesting);
+  if (parser.tooDeep)
+    parser.errorToken = parser.pos;
+  else
+    parser.failHere(Diag::SynNesting, kMaxNesting);
+  parser.tooDeep = true;
   return false;
 }
 

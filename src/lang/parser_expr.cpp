@@ -193,7 +193,8 @@ ExprPtr Parser::parseMember(ExprPtr object, uint32_t start) {
   if (!parseName(name, "the name of a method after '.'")) return nullptr;
   if (isForeignPrefix(*object, name.text)) {
     std::string_view dtype = dtypeSuggestion(name.text);
-    failAt(since(start), Diag::SynPrefix, llvm::cast<NameRef>(*object).name, dtype.empty() ? name.text : dtype);
+    failAt(since(start), Diag::SynPrefix, llvm::cast<NameRef>(*object).name + "." + name.text,
+           dtype.empty() ? name.text : dtype);
     return nullptr;
   }
   if (!at(Tok::LParen)) {

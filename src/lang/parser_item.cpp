@@ -43,7 +43,9 @@ void Parser::parseItem(File &result) {
 void Parser::parseStrayItem() {
   bool call =
       at(Tok::Ident) && (peek(1).kind == Tok::LParen || peek(1).kind == Tok::Assign || peek(1).kind == Tok::Dot);
-  if (at(Tok::RBrace)) {
+  if (balanceLost) {
+    errorToken = pos;
+  } else if (at(Tok::RBrace)) {
     failHere(Diag::SynUnmatched, "}");
   } else if (atWord("def") || atWord("func") || atWord("function") || atWord("void") || atWord("__global__")) {
     failHere(Diag::SynDef, textOf(tok()));
@@ -144,7 +146,7 @@ bool Parser::parseKernelHeader(Kernel &kernel) {
   if (at(Tok::Colon))
     failHere(Diag::SynColonBlock);
   else if (at(Tok::Minus) && peek(1).kind == Tok::Greater)
-    failExpected("'{'; a kernel returns nothing");
+    failExpected("'{' (a kernel returns nothing)");
   else
     failExpected("'launch(…)', 'requires(…)' or '{'");
   return false;
@@ -270,6 +272,10 @@ TypePtr Parser::parseNamedType() {
     advance();
     advance();
     name = ours;
+  } else if (!descriptor && peek(1).kind == Tok::Star) { // float *
+    std::string_view shown = ours.empty() ? name : ours;
+    failHere(Diag::SynWord, std::string(name) + "*", "*" + std::string(shown));
+    return nullptr;
   } else if (!ours.empty()) { // as good as the right name from here on
     if (!quietTypes) diags.report(Diag::SynWord, here(), name, ours);
     name = ours;
@@ -289,9 +295,6 @@ TypePtr Parser::parseNamedType() {
     tile->element = std::move(type);
     if (!parseShape(tile->shape)) return nullptr;
     return tile;
-  } else if (at(Tok::Star)) { // float *
-    failHere(Diag::SynWord, std::string(name) + "*", "*" + std::string(name));
-    return nullptr;
   }
   return type;
 }

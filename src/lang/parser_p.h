@@ -81,7 +81,9 @@ private:
   class Nested {
   public:
     explicit Nested(Parser &parser) : parser(parser) { ++parser.nesting; }
-    ~Nested() { --parser.nesting; }
+    ~Nested() {
+      if (--parser.nesting + 8 < kMaxNesting) parser.tooDeep = false;
+    }
     Nested(const Nested &) = delete;
     /// False, and reported, if that is too deep.
     bool ok() const;
@@ -164,6 +166,8 @@ private:
   std::vector<uint32_t> lineEnd;    ///< for each token, the last token of its line
 
   unsigned nesting = 0;
+  /// The limit was reported and the parser is still near it.
+  bool tooDeep = false;
   /// In a default between < >, where a bare < or > ends the expression.
   bool noAngles = false;
   /// What the statement stands in, as far as break, continue, return and async_task ask.
@@ -182,6 +186,8 @@ private:
   std::vector<uint32_t> lexerErrorLines;
   /// An item began inside a block, so a '}' is missing: leave all blocks without a further message.
   bool leavingBlocks = false;
+  /// That has happened: what stands outside all items later may have been meant to be inside.
+  bool balanceLost = false;
 };
 
 /// Sets a member for as long as it lives.

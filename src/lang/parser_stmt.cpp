@@ -24,14 +24,14 @@ BlockPtr Parser::parseBlock() {
     if (StmtPtr stmt = parseStmt()) {
       block->stmts.push_back(std::move(stmt));
     } else if (!recovered && !leavingBlocks) {
-      if (pos == start) advance();
+      if (pos == start && !at(Tok::LBrace)) advance();
       skipStatement();
     }
     recovered = false;
   }
   openBraces.pop_back();
   block->endLoc = here();
-  if (leavingBlocks || accept(Tok::RBrace)) return block;
+  if (leavingBlocks || tooManyErrors() || accept(Tok::RBrace)) return block;
   // Only the innermost block that the end of the file leaves open: its '}' may have been taken by one further in, but
   // more cannot be known.
   failAt(locOf(list.tokens[open]), Diag::SynUnclosed, "{");
@@ -78,13 +78,17 @@ bool Parser::endStatement() {
   if (!nextStatement && !at(Tok::RBrace) && !at(Tok::Eof)) {
     if (at(Tok::Comma))
       failHere(Diag::SynTupleParens);
+    else if (at(Tok::Assign) && !failWithJoinedOperator())
+      failHere(Diag::SynAssignInExpr);
     else
       failExpected("';'");
     return false;
   }
   uint32_t end = prev().endCol();
   failAt({file, prev().line, end, end + 1}, Diag::SynMissingSemicolon);
-  explainComment();
+  // A remark after a statement is no mistaken division: that one has the statement's ';' inside it.
+  std::string_view rest = text.substr(prev().end);
+  if (rest.substr(0, rest.find('\n')).find(';') != std::string_view::npos) explainComment();
   if (!at(Tok::Eof)) errorToken = UINT32_MAX; // the next statement may report at this token
   return true;
 }
@@ -95,7 +99,7 @@ bool Parser::endStatement() {
 void Parser::parseAndDropStmt() {
   uint32_t start = pos;
   if (!parseStmt() && !recovered && !leavingBlocks) {
-    if (pos == start) advance();
+    if (pos == start && !at(Tok::LBrace)) advance();
     skipStatement();
   }
   recovered = true;
@@ -122,7 +126,7 @@ bool Parser::failMisplaced() {
     } else {
       failHere(Diag::SynItemInBlock, textOf(tok()));
       noteHere(locOf(list.tokens[openBraces.back()]), "this block is still open");
-      leavingBlocks = true;
+      leavingBlocks = balanceLost = true;
     }
     return true;
   }
@@ -205,14 +209,15 @@ StmtPtr Parser::parseLet() {
   return std::make_unique<Let>(loc, isVar, std::move(target), std::move(value));
 }
 
-/// An `else if` chain that is too long, from its `if`.
+/// The rest of an `if` that is nested too deep, from anywhere in its header, with what else belongs to it.
 void Parser::skipIfChain() {
-  do {
-    advance();
-    if (!skipToBlock()) break;
+  accept(Tok::If);
+  while (skipToBlock()) {
     advance();
     skipBraces();
-  } while (accept(Tok::Else));
+    if (!accept(Tok::Else)) break;
+    accept(Tok::If);
+  }
   recovered = true;
 }
 
@@ -225,6 +230,7 @@ StmtPtr Parser::parseIf() {
   Loc loc = since(start);
   if (!cond && !skipToBlock()) return nullptr;
   BlockPtr thenBlock = parseBody("if");
+  if (!thenBlock && !recovered && tooDeep) skipIfChain();
   if (leavingBlocks || (!thenBlock && !recovered)) return nullptr;
   StmtPtr elseBranch;
   bool hasElse = at(Tok::Else) || atWord("elif");
@@ -298,7 +304,7 @@ bool Parser::parseForHeader(For &loop) {
     return false;
   }
   if (prefixed && name.kind == Tok::Ident && textOf(name) == "range") {
-    failHere(Diag::SynPrefix, textOf(tok()), "range");
+    failHere(Diag::SynPrefix, std::string(textOf(tok())) + ".range", "range");
     return false;
   }
   if (!atWord("range") || peek(1).kind != Tok::LParen) {
