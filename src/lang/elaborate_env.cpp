@@ -321,7 +321,8 @@ std::optional<llvm::SmallVector<int64_t, 4>> Elaborator::resolveShape(llvm::Arra
 
 std::optional<llvm::SmallVector<int64_t, 4>> Elaborator::shapeOf(const Val &v, Loc loc) {
   if (v.is(Val::Kind::List)) {
-    std::vector<Loc> locs(v.elems.size(), loc);
+    std::vector<Loc> locs;
+    for (const Val &e : v.elems) locs.push_back(e.loc);
     return resolveShape(v.elems, locs, loc);
   }
   if (v.isInt()) return resolveShape(v, loc, loc);

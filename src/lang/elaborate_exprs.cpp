@@ -46,6 +46,7 @@ Val Elaborator::eval(const Expr &e) {
     bool poison = false;
     for (const ExprPtr &x : e.kind == ExprKind::List ? cast<List>(e).elements : cast<Tuple>(e).elements) {
       elems.push_back(value(*x));
+      elems.back().loc = x->loc;
       poison |= elems.back().isPoison();
     }
     if (poison) return Val::poison();
@@ -368,7 +369,7 @@ Val Elaborator::evalIndex(const Index &e) {
     }
   }
   if (!v.isTile()) return error(Diag::ElNotIndexable, e.loc, describe(v));
-  if (all != v.v->type.rank()) return error(Diag::ElIndexRank, e.loc, describe(v), plural(v.v->type.rank(), "':'"), all);
+  if (all != v.v->type.rank()) return error(Diag::ElIndexRank, e.loc, describe(v), plural(v.v->type.rank(), "dimension"), all);
   if (!grows) return v;
   ir::Value *x = v.v;
   for (unsigned i = 0; i < e.subscripts.size(); ++i)

@@ -51,6 +51,7 @@ struct Val {
   std::string s;   // String, Layout
   FnRef fn;
   std::vector<Val> elems; // List, Tuple
+  Loc loc;                // of an element of a List: where it is written
   ir::Value *v = nullptr;
 
   static Val poison() { return {}; }

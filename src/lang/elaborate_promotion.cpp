@@ -80,21 +80,24 @@ static bool inRange(int64_t v, Scalar s) {
   return v >= 0 && (bits == 64 || v < int64_t(1) << bits);
 }
 
+static std::string number(double v) {
+  char text[32];
+  snprintf(text, sizeof text, "%g", v);
+  return text;
+}
+
 bool Elaborator::fits(const Val &v, Scalar type, Loc loc) {
   std::string name = ir::scalarName(type).str();
   if (v.isInt() && ir::isInt(type)) {
     if (inRange(v.i, type)) return true;
-    // A value may have left its own type; a wider one is then what was meant.
-    Scalar wide = v.i < 0 || ir::isSignedInt(type) ? Scalar::I64 : Scalar::U64;
-    if (inRange(v.i, wide) && ir::scalarBits(type) < 64)
-      error(Diag::ElIntRange, loc, v.i, name, ir::scalarName(wide));
-    else
-      error(Diag::ElIntNegative, loc, v.i, name);
+    // An integer left to its default type may have been meant wider.
+    bool wider = type == Scalar::I32 && inRange(v.i, Scalar::I64);
+    error(Diag::ElIntRange, loc, v.i, name, wider ? "; write (" + std::to_string(v.i) + ").to(i64)" : "");
     return false;
   }
   if (v.isFloat() && std::isfinite(v.f) && std::abs(v.f) > largest(type) &&
       (ir::isFp8(type) || std::isinf(roundTo(v.f, type)))) {
-    error(Diag::ElFloatRange, loc, llvm::formatv("{0:g}", v.f).str(), name, largest(type));
+    error(Diag::ElFloatRange, loc, number(v.f), name, number(largest(type)));
     return false;
   }
   return true;

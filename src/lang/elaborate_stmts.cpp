@@ -215,7 +215,7 @@ void Elaborator::assignTo(const Name &name, Val val, Loc loc) {
                                                                                    : want.element().str()) +
                                                         ")"
                                                   : "";
-    else if (val.isArithmetic() && want.element().isScalar())
+    else if (val.isArithmetic() && !val.isLiteral() && want.element().isScalar())
       hint = "; convert it with .to(" + ir::scalarName(want.element().scalar()).str() + ")";
     error(Diag::ElAssignType, loc, name.text, want.str(), describe(val), hint);
     note(binding->loc, "'" + name.text + "' is defined here");
