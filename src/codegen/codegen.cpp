@@ -167,20 +167,25 @@ void Generator::set(const ir::Value *v, Regs regs) {
 
 void Generator::fail(const ir::Op &op, StringRef what) {
   diagnostics.report(Diag::Internal, op.loc, ("code generation of '" + Twine(op.info().name) + "': " + what).str());
-  // Emission goes on; its output is thrown away.
-  for (unsigned i = 0; i < op.numResults(); ++i) {
-    const ir::Value *v = op.result(i);
-    if (values.contains(v)) continue;
-    unsigned n = v->type.isTile() && v->type.layout() ? v->type.layout()->registers() : 1;
-    ir::Type element = v->type.element();
-    Value *poison =
-        PoisonValue::get(element.isScalar() || element.isPointer() ? registerType(element) : b.getInt32Ty());
-    set(v, RegList(n, poison));
-  }
+  poison(op);
 }
 
 void Generator::unsupported(const ir::Op &op, ir::Type type) {
-  diagnostics.report(Diag::CgUnsupported, op.loc, op.info().name, type.str(), target.name);
+  // Once an operation, however many registers it has.
+  if (lastUnsupported != &op) diagnostics.report(Diag::CgUnsupported, op.loc, op.info().name, type.str(), target.name);
+  lastUnsupported = &op;
+  poison(op);
+}
+
+void Generator::poison(const ir::Op &op) {
+  for (unsigned i = 0; i < op.numResults(); ++i) {
+    const ir::Value *v = op.result(i);
+    if (values.contains(v)) continue;
+    const unsigned n = v->type.isTile() && v->type.layout() ? v->type.layout()->registers() : 1;
+    ir::Type element = v->type.element();
+    set(v, RegList(n, PoisonValue::get(element.isScalar() || element.isPointer() ? registerType(element)
+                                                                                 : b.getInt32Ty())));
+  }
 }
 
 llvm::Type *Generator::registerType(ir::Type element) {

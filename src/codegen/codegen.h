@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// IR to LLVM IR with device operations. The module must be lowered: layouts assigned, conversions through shared memory replaced by local
-// buffers, memory planned, barriers inserted (ir::Properties).
+// IR to LLVM IR with device operations. The module must be lowered: layouts assigned, conversions through shared memory
+// replaced by local buffers, memory planned, barriers inserted (ir::Properties).
 #pragma once
 #include <memory>
 
@@ -17,9 +17,10 @@ struct Options {
   bool lineInfo = true;
 };
 
-/// Null after errors were reported. Fills what `metadata` says of arguments, hidden arguments, facts, warps and shared memory.
-std::unique_ptr<llvm::Module> generate(llvm::LLVMContext &context, const ir::Module &module, const features::Target &target,
-                                       const SourceManager &sources, const Options &options, KernelMetadata &metadata,
-                                       Diagnostics &diagnostics);
+/// Null after errors were reported. Fills what `metadata` says of arguments, hidden arguments, facts, warps and shared
+/// memory.
+std::unique_ptr<llvm::Module> generate(llvm::LLVMContext &context, const ir::Module &module,
+                                       const features::Target &target, const SourceManager &sources,
+                                       const Options &options, KernelMetadata &metadata, Diagnostics &diagnostics);
 
 } // namespace tlx::codegen

@@ -37,8 +37,12 @@ private:
   Regs operand(const ir::Op &op, unsigned i) const { return get(op.operand(i)); }
   llvm::Value *scalarOperand(const ir::Op &op, unsigned i) const { return operand(op, i).front(); }
   void set(const ir::Value *v, Regs regs);
-  void fail(const ir::Op &op, llvm::StringRef what); // our own mistake or that of a pass
+  /// Both report and give the results values, so that emission goes on; its output is thrown away. fail: our own
+  /// mistake or a pass's.
+  void fail(const ir::Op &op, llvm::StringRef what);
   void unsupported(const ir::Op &op, ir::Type type);
+  void poison(const ir::Op &op);
+  const ir::Op *lastUnsupported = nullptr;
 
   llvm::Type *registerType(ir::Type element); // of one element in a register
   llvm::Type *memoryType(ir::Type element);   // and in memory: i1 is i8

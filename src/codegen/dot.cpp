@@ -67,8 +67,7 @@ void Generator::emitMma(const ir::Op &op, const features::MmaInstruction &mma) {
   llvm::Type *aType = signature->getParamType(mma.accumulatorFirst ? 1 : 0),
              *bType = signature->getParamType(mma.accumulatorFirst ? 2 : 1);
   Regs aRegs = operand(op, 0), bRegs = operand(op, 1), cRegs = operand(op, 2);
-  if (registerType(op.result()->type.element()) != cType->getScalarType())
-    return unsupported(op, op.result()->type), fail(op, "accumulator");
+  if (registerType(op.result()->type.element()) != cType->getScalarType()) return unsupported(op, op.result()->type);
   const bool tf32 = mma.operand == MmaType::TF32, split = tf32 && op.strAttr(ir::Attr::precision) == "tf32x3";
 
   // A fragment as the instruction takes it, made when first used. `low`: what tf32 rounding leaves.

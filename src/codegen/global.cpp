@@ -125,10 +125,7 @@ void Generator::emitStore(const ir::Op &op) {
 void Generator::emitAtomicAdd(const ir::Op &op) {
   ir::Type type = op.operand(1)->type;
   const ir::Scalar s = type.scalar();
-  if (ir::isFp8(s) || s == ir::Scalar::I1) {
-    unsupported(op, type);
-    return fail(op, "type");
-  }
+  if (ir::isFp8(s) || s == ir::Scalar::I1) return unsupported(op, type);
   const layout::TileLayout *layout = type.isTile() ? type.layout() : nullptr;
   Regs pointers = operand(op, 0), data = operand(op, 1), mask = op.numOperands() > 2 ? operand(op, 2) : Regs();
   Value *mine = isFirstHolder(layout);

@@ -239,3 +239,16 @@ TEST_CASE("each instruction has a source line; other files get a scope") {
       }
   CHECK(seen);
 }
+
+TEST_CASE("what a type cannot do is reported once") {
+  TestKernel k;
+  Value *p = k.pointer(Scalar::F8E4M3);
+  const TileLayout *l = k.rows({256}, 4);
+  k.b.atomicAdd(k.b.addptr(k.splat(p, l), k.index(l)), k.loadTile(p, l));
+  k.b.ret();
+  llvm::LLVMContext context;
+  CHECK(!codegen::generate(context, k.module, *k.target, k.sources, {}, k.metadata, k.diagnostics));
+  REQUIRE(k.diagnostics.all().size() == 1);
+  CHECK(k.diagnostics.all()[0].id == Diag::CgUnsupported);
+  CHECK(k.diagnostics.all()[0].message == "'atomic_add' on f8e4m3[256] is not supported on sm_80");
+}
