@@ -17,8 +17,8 @@ std::unique_ptr<ir::Module> elaborate(ir::Context &context, SourceManager &sourc
 
 Elaborator::Elaborator(ir::Context &context, SourceManager &sources, const ElaborateOptions &options,
                        Diagnostics &diags)
-    : context(context), sources(sources), options(options), diags(diags),
-      module(std::make_unique<ir::Module>(context)), builder(std::make_unique<ir::Builder>(*module)) {}
+    : context(context), sources(sources), options(options), diags(diags), module(std::make_unique<ir::Module>(context)),
+      builder(std::make_unique<ir::Builder>(*module)) {}
 
 std::unique_ptr<ir::Module> Elaborator::run(uint32_t file) {
   unsigned errors = diags.errorCount();
@@ -61,8 +61,9 @@ const Kernel *Elaborator::chooseKernel(FileScope &file) {
   for (size_t i = 0; i < kernels.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (kernels[i]->name.text == kernels[j]->name.text && !kernels[i]->name.empty()) {
-        error(Diag::ElRedefined, kernels[i]->name.loc, kernels[i]->name.text);
+        error(Diag::ElDefinedTwice, kernels[i]->name.loc, kernels[i]->name.text);
         note(kernels[j]->name.loc, "'" + kernels[j]->name.text + "' is defined here");
+        return nullptr;
       }
   if (options.kernel.empty()) {
     if (kernels.size() == 1) return kernels[0].get();
@@ -143,7 +144,11 @@ void Elaborator::bindParams(const Kernel &kernel) {
       if (v.isRuntime()) v = error(Diag::ElConstRuntime, p.defaultValue->loc, p.name.text);
       v = checkParam(p, std::move(v), p.defaultValue->loc);
     } else if (ok) {
-      error(Diag::ElMissingParam, p.name.loc, p.name.text, isDtype ? "f16" : isFn ? "name" : "value");
+      error(Diag::ElMissingParam, p.name.loc, p.name.text,
+            isDtype                    ? "f16"
+            : isFn                     ? "name"
+            : scalar == ir::Scalar::I1 ? "true"
+                                       : "128");
     }
     define(p.name, {.val = std::move(v)});
   }
@@ -176,8 +181,7 @@ void Elaborator::launchClause(const Kernel &kernel) {
   for (const Arg &a : kernel.launch) {
     Val v = value(*a.value);
     if (a.name.text == "cluster") {
-      bool one = v.is(Val::Kind::List) &&
-                 llvm::all_of(v.elems, [](const Val &x) { return x.isInt() && x.i == 1; });
+      bool one = v.is(Val::Kind::List) && llvm::all_of(v.elems, [](const Val &x) { return x.isInt() && x.i == 1; });
       if (!v.isPoison() && !one) error(Diag::ElCluster, a.value->loc);
     } else if (a.name.text != "num_warps") {
       error(Diag::ElLaunchOption, a.name.loc, a.name.text);
@@ -216,6 +220,8 @@ static void tidy(ir::Block &block) {
   }
 }
 
-void Elaborator::finish() { tidy(module->kernel.body); }
+void Elaborator::finish() {
+  tidy(module->kernel.body);
+}
 
 } // namespace tlx::lang

@@ -11,7 +11,9 @@ using llvm::isa;
 
 //===-- values ----------------------------------------------------------------------------------------------------===//
 
-std::string FnRef::name() const { return fn ? fn->name.text : builtin ? builtin->name : ""; }
+std::string FnRef::name() const {
+  return fn ? fn->name.text : builtin ? builtin->name : "";
+}
 
 Val Val::integer(int64_t i, std::optional<ir::Scalar> type) {
   Val v = of(Kind::Int);
@@ -94,18 +96,30 @@ std::string plural(uint64_t n, llvm::StringRef noun) {
 std::string Elaborator::describe(const Val &v) {
   using K = Val::Kind;
   switch (v.kind) {
-  case K::Poison: return "an error";
-  case K::Unit: return "nothing";
-  case K::Int: return v.type ? ir::scalarName(*v.type).str() : "an integer literal";
-  case K::Float: return v.type ? ir::scalarName(*v.type).str() : "a float literal";
-  case K::Bool: return "i1";
-  case K::DType: return "a data type";
-  case K::Fn: return "a function";
-  case K::String: return "a string";
-  case K::List: return "a list";
-  case K::Tuple: return "a tuple of " + std::to_string(v.elems.size());
-  case K::Layout: return "a layout";
-  case K::Runtime: return v.v->type.str();
+  case K::Poison:
+    return "an error";
+  case K::Unit:
+    return "nothing";
+  case K::Int:
+    return v.type ? ir::scalarName(*v.type).str() : "an integer literal";
+  case K::Float:
+    return v.type ? ir::scalarName(*v.type).str() : "a float literal";
+  case K::Bool:
+    return "i1";
+  case K::DType:
+    return "a data type";
+  case K::Fn:
+    return "a function";
+  case K::String:
+    return "a string";
+  case K::List:
+    return "a list";
+  case K::Tuple:
+    return "a tuple of " + std::to_string(v.elems.size());
+  case K::Layout:
+    return "a layout";
+  case K::Runtime:
+    return v.v->type.str();
   }
   return "";
 }
@@ -238,7 +252,8 @@ Val Elaborator::constValue(FileScope &file, FileScope::ConstState &state) {
 
 std::string Elaborator::nearestName(llvm::StringRef name) {
   std::string best;
-  unsigned limit = name.size() <= 3 ? 1 : 2, bestDistance = limit + 1;
+  if (name.size() < 3) return best;
+  unsigned limit = name.size() == 3 ? 1 : 2, bestDistance = limit + 1;
   auto offer = [&](llvm::StringRef candidate) {
     unsigned d = name.edit_distance(candidate, true, limit);
     if (d < bestDistance) bestDistance = d, best = candidate.str();

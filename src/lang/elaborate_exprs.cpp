@@ -30,16 +30,26 @@ Val Elaborator::eval(const Expr &e) {
     if (v > uint64_t(INT64_MAX)) return error(Diag::ElOverflow, e.loc);
     return Val::integer(int64_t(v));
   }
-  case ExprKind::FloatLit: return Val::floating(cast<FloatLit>(e).value);
-  case ExprKind::BoolLit: return Val::boolean(cast<BoolLit>(e).value);
-  case ExprKind::StringLit: return Val::string(cast<StringLit>(e).value);
-  case ExprKind::NameRef: return lookup(cast<NameRef>(e).name, e.loc);
-  case ExprKind::Unary: return evalUnary(cast<Unary>(e));
-  case ExprKind::Binary: return evalBinary(cast<ast::Binary>(e));
-  case ExprKind::Call: return evalCall(cast<Call>(e));
-  case ExprKind::MethodCall: return evalMethod(cast<MethodCall>(e));
-  case ExprKind::Member: return evalMember(cast<Member>(e));
-  case ExprKind::Index: return evalIndex(cast<Index>(e));
+  case ExprKind::FloatLit:
+    return Val::floating(cast<FloatLit>(e).value);
+  case ExprKind::BoolLit:
+    return Val::boolean(cast<BoolLit>(e).value);
+  case ExprKind::StringLit:
+    return Val::string(cast<StringLit>(e).value);
+  case ExprKind::NameRef:
+    return lookup(cast<NameRef>(e).name, e.loc);
+  case ExprKind::Unary:
+    return evalUnary(cast<Unary>(e));
+  case ExprKind::Binary:
+    return evalBinary(cast<ast::Binary>(e));
+  case ExprKind::Call:
+    return evalCall(cast<Call>(e));
+  case ExprKind::MethodCall:
+    return evalMethod(cast<MethodCall>(e));
+  case ExprKind::Member:
+    return evalMember(cast<Member>(e));
+  case ExprKind::Index:
+    return evalIndex(cast<Index>(e));
   case ExprKind::List:
   case ExprKind::Tuple: {
     std::vector<Val> elems;
@@ -178,16 +188,26 @@ Val Elaborator::evalLogical(const ast::Binary &e) {
 static ir::Opcode opcodeOf(BinaryOp op, bool isFloat) {
   using O = ir::Opcode;
   switch (op) {
-  case BinaryOp::Add: return O::Add;
-  case BinaryOp::Sub: return O::Sub;
-  case BinaryOp::Mul: return O::Mul;
-  case BinaryOp::Div: return isFloat ? O::Div : O::DivFloor;
-  case BinaryOp::Mod: return O::ModFloor;
-  case BinaryOp::BitAnd: return O::And;
-  case BinaryOp::BitOr: return O::Or;
-  case BinaryOp::BitXor: return O::Xor;
-  case BinaryOp::Shl: return O::Shl;
-  default: return O::Shr;
+  case BinaryOp::Add:
+    return O::Add;
+  case BinaryOp::Sub:
+    return O::Sub;
+  case BinaryOp::Mul:
+    return O::Mul;
+  case BinaryOp::Div:
+    return isFloat ? O::Div : O::DivFloor;
+  case BinaryOp::Mod:
+    return O::ModFloor;
+  case BinaryOp::BitAnd:
+    return O::And;
+  case BinaryOp::BitOr:
+    return O::Or;
+  case BinaryOp::BitXor:
+    return O::Xor;
+  case BinaryOp::Shl:
+    return O::Shl;
+  default:
+    return O::Shr;
   }
 }
 
@@ -259,12 +279,18 @@ Val Elaborator::foldBinary(BinaryOp op, const Val &a, const Val &c, Loc opLoc) {
     if (isBool && !equality) return error(Diag::ElBoolArith, opLoc, what);
     auto test = [&](auto x, auto y) {
       switch (op) {
-      case BinaryOp::Eq: return x == y;
-      case BinaryOp::Ne: return x != y;
-      case BinaryOp::Lt: return x < y;
-      case BinaryOp::Le: return x <= y;
-      case BinaryOp::Gt: return x > y;
-      default: return x >= y;
+      case BinaryOp::Eq:
+        return x == y;
+      case BinaryOp::Ne:
+        return x != y;
+      case BinaryOp::Lt:
+        return x < y;
+      case BinaryOp::Le:
+        return x <= y;
+      case BinaryOp::Gt:
+        return x > y;
+      default:
+        return x >= y;
       }
     };
     if (!isFloat) return Val::boolean(test(a.i, c.i));
@@ -287,9 +313,15 @@ Val Elaborator::foldBinary(BinaryOp op, const Val &a, const Val &c, Loc opLoc) {
   int64_t r = 0;
   bool overflow = false;
   switch (op) {
-  case BinaryOp::Add: overflow = __builtin_add_overflow(a.i, c.i, &r); break;
-  case BinaryOp::Sub: overflow = __builtin_sub_overflow(a.i, c.i, &r); break;
-  case BinaryOp::Mul: overflow = __builtin_mul_overflow(a.i, c.i, &r); break;
+  case BinaryOp::Add:
+    overflow = __builtin_add_overflow(a.i, c.i, &r);
+    break;
+  case BinaryOp::Sub:
+    overflow = __builtin_sub_overflow(a.i, c.i, &r);
+    break;
+  case BinaryOp::Mul:
+    overflow = __builtin_mul_overflow(a.i, c.i, &r);
+    break;
   case BinaryOp::Div:
   case BinaryOp::Mod: {
     if (c.i == 0) return error(Diag::ElDivZero, opLoc);
@@ -303,9 +335,15 @@ Val Elaborator::foldBinary(BinaryOp op, const Val &a, const Val &c, Loc opLoc) {
     r = op == BinaryOp::Div ? q : m;
     break;
   }
-  case BinaryOp::BitAnd: r = a.i & c.i; break;
-  case BinaryOp::BitOr: r = a.i | c.i; break;
-  case BinaryOp::BitXor: r = a.i ^ c.i; break;
+  case BinaryOp::BitAnd:
+    r = a.i & c.i;
+    break;
+  case BinaryOp::BitOr:
+    r = a.i | c.i;
+    break;
+  case BinaryOp::BitXor:
+    r = a.i ^ c.i;
+    break;
   case BinaryOp::Shl:
     if (c.i < 0 || c.i >= 64) return error(Diag::ElShift, opLoc, c.i, "i64");
     overflow = c.i == 63 ? a.i != 0 : (a.i > (INT64_MAX >> c.i) || a.i < (INT64_MIN >> c.i));
@@ -369,7 +407,8 @@ Val Elaborator::evalIndex(const Index &e) {
     }
   }
   if (!v.isTile()) return error(Diag::ElNotIndexable, e.loc, describe(v));
-  if (all != v.v->type.rank()) return error(Diag::ElIndexRank, e.loc, describe(v), plural(v.v->type.rank(), "dimension"), all);
+  if (all != v.v->type.rank())
+    return error(Diag::ElIndexRank, e.loc, describe(v), plural(v.v->type.rank(), "dimension"), all);
   if (!grows) return v;
   ir::Value *x = v.v;
   for (unsigned i = 0; i < e.subscripts.size(); ++i)

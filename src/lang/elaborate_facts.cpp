@@ -37,7 +37,8 @@ void Elaborator::addFact(const Expr &e) {
     return;
   }
   Fact fact;
-  if (e.loc.known()) fact.text = std::string(sources.line(e.loc.file, e.loc.line).substr(e.loc.col - 1, e.loc.endCol - e.loc.col));
+  if (e.loc.known())
+    fact.text = std::string(sources.line(e.loc.file, e.loc.line).substr(e.loc.col - 1, e.loc.endCol - e.loc.col));
   if (auto *call = dyn_cast<Call>(&e); call && call->callee.text == "noalias") {
     if (call->args.size() != 1 || !call->args[0].isPositional()) {
       error(Diag::ElFactForm, e.loc);
@@ -69,20 +70,34 @@ void Elaborator::addFact(const Expr &e) {
 
 static std::optional<Fact::Op> factOp(BinaryOp op) {
   switch (op) {
-  case BinaryOp::LogicalOr: return Fact::Op::Or;
-  case BinaryOp::LogicalAnd: return Fact::Op::And;
-  case BinaryOp::Eq: return Fact::Op::Eq;
-  case BinaryOp::Ne: return Fact::Op::Ne;
-  case BinaryOp::Lt: return Fact::Op::Lt;
-  case BinaryOp::Le: return Fact::Op::Le;
-  case BinaryOp::Gt: return Fact::Op::Gt;
-  case BinaryOp::Ge: return Fact::Op::Ge;
-  case BinaryOp::Add: return Fact::Op::Add;
-  case BinaryOp::Sub: return Fact::Op::Sub;
-  case BinaryOp::Mul: return Fact::Op::Mul;
-  case BinaryOp::Div: return Fact::Op::DivFloor;
-  case BinaryOp::Mod: return Fact::Op::ModFloor;
-  default: return std::nullopt;
+  case BinaryOp::LogicalOr:
+    return Fact::Op::Or;
+  case BinaryOp::LogicalAnd:
+    return Fact::Op::And;
+  case BinaryOp::Eq:
+    return Fact::Op::Eq;
+  case BinaryOp::Ne:
+    return Fact::Op::Ne;
+  case BinaryOp::Lt:
+    return Fact::Op::Lt;
+  case BinaryOp::Le:
+    return Fact::Op::Le;
+  case BinaryOp::Gt:
+    return Fact::Op::Gt;
+  case BinaryOp::Ge:
+    return Fact::Op::Ge;
+  case BinaryOp::Add:
+    return Fact::Op::Add;
+  case BinaryOp::Sub:
+    return Fact::Op::Sub;
+  case BinaryOp::Mul:
+    return Fact::Op::Mul;
+  case BinaryOp::Div:
+    return Fact::Op::DivFloor;
+  case BinaryOp::Mod:
+    return Fact::Op::ModFloor;
+  default:
+    return std::nullopt;
   }
 }
 
@@ -101,7 +116,8 @@ std::optional<bool> Elaborator::factProgram(const Expr &e, std::vector<Fact::Ste
     if (!truth) return std::nullopt;
     if (*truth != (u->op == UnaryOp::Not)) return error(Diag::ElFactForm, e.loc), std::nullopt;
     if (isConst(start))
-      program[start].value = u->op == UnaryOp::Not ? !program[start].value : int64_t(0 - uint64_t(program[start].value));
+      program[start].value =
+          u->op == UnaryOp::Not ? !program[start].value : int64_t(0 - uint64_t(program[start].value));
     else
       program.push_back({u->op == UnaryOp::Not ? Op::Not : Op::Neg, 0});
     return truth;
@@ -111,8 +127,9 @@ std::optional<bool> Elaborator::factProgram(const Expr &e, std::vector<Fact::Ste
     if (!op) return error(Diag::ElFactOp, bin->opLoc, "'" + std::string(spelling(bin->op)) + "'"), std::nullopt;
     auto l = factProgram(*bin->lhs, program);
     size_t middle = program.size();
+    if (!l) return std::nullopt;
     auto r = factProgram(*bin->rhs, program);
-    if (!l || !r) return std::nullopt;
+    if (!r) return std::nullopt;
     bool logical = *op == Op::And || *op == Op::Or;
     bool equality = *op == Op::Eq || *op == Op::Ne;
     if (*l != *r || (!equality && *l != logical)) return error(Diag::ElFactForm, e.loc), std::nullopt;
@@ -120,9 +137,10 @@ std::optional<bool> Elaborator::factProgram(const Expr &e, std::vector<Fact::Ste
     if (rConst && program[middle].value == 0 && (*op == Op::DivFloor || *op == Op::ModFloor))
       return error(Diag::ElDivZero, bin->rhs->loc), std::nullopt;
     if (lConst && rConst) {
-      Val folded = foldBinary(logical ? (*op == Op::And ? BinaryOp::BitAnd : BinaryOp::BitOr) : bin->op,
-                              *l ? Val::boolean(program[start].value) : Val::integer(program[start].value),
-                              *l ? Val::boolean(program[middle].value) : Val::integer(program[middle].value), bin->opLoc);
+      Val folded =
+          foldBinary(logical ? (*op == Op::And ? BinaryOp::BitAnd : BinaryOp::BitOr) : bin->op,
+                     *l ? Val::boolean(program[start].value) : Val::integer(program[start].value),
+                     *l ? Val::boolean(program[middle].value) : Val::integer(program[middle].value), bin->opLoc);
       if (folded.isPoison()) return std::nullopt;
       program.resize(start);
       program.push_back({Op::Const, folded.i});
@@ -152,7 +170,8 @@ std::optional<bool> Elaborator::factProgram(const Expr &e, std::vector<Fact::Ste
         return error(Diag::ElFactPointer, call->args[0].loc, name, describe(p)), std::nullopt;
       if (!n.isInt() || n.i < 1 || (n.i & (n.i - 1)))
         return error(Diag::ElAlignment, call->args[1].loc, n.isInt() ? std::to_string(n.i) : describe(n)), std::nullopt;
-      program.insert(program.end(), {{Op::Arg, p.v->index()}, {Op::Const, n.i}, {Op::ModFloor, 0}, {Op::Const, 0}, {Op::Eq, 0}});
+      program.insert(program.end(),
+                     {{Op::Arg, p.v->index()}, {Op::Const, n.i}, {Op::ModFloor, 0}, {Op::Const, 0}, {Op::Eq, 0}});
       return true;
     }
     if (name == "cdiv" && call->args.size() == 2 && positional) {

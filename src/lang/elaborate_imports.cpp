@@ -17,7 +17,9 @@ FileScope *Elaborator::loadFile(uint32_t file, const std::string &path) {
   scope.hasSyntaxErrors = diags.errorCount() != errors;
   importStack.push_back(path);
   for (const auto &node : scope.ast->imports) {
+    importLocs.push_back(node->pathLoc);
     FileScope *imported = node->incomplete ? nullptr : import(*node);
+    importLocs.pop_back();
     if (imported)
       scope.imports.push_back(imported);
     else
@@ -36,6 +38,7 @@ FileScope *Elaborator::import(const ast::Import &node) {
     auto first = llvm::find(importStack, node.path);
     for (; first != importStack.end(); ++first) cycle += *first + " → ";
     error(Diag::ElImportCycle, node.pathLoc, cycle + node.path);
+    for (size_t i = 0; i + 1 < importLocs.size(); ++i) note(importLocs[i], "imported from here");
     return nullptr;
   }
   std::optional<std::string> text = options.import ? options.import(node.path) : std::nullopt;
@@ -56,7 +59,7 @@ void Elaborator::declare(FileScope &scope) {
     if (auto it = scope.fns.find(name.text); it != scope.fns.end()) old = &it->second->name;
     if (auto it = scope.consts.find(name.text); it != scope.consts.end()) old = &it->second.node->name;
     if (!old) return true;
-    error(Diag::ElRedefined, name.loc, name.text);
+    error(Diag::ElDefinedTwice, name.loc, name.text);
     note(old->loc, "'" + name.text + "' is defined here");
     return false;
   };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Loops: variables carried by their body, and exits from them.
 //
-// A `for` becomes the IR's for, unless its body breaks or returns at run time. Then the finished for is rewritten into a
-// while whose condition also tests the exit flags. A negative step counts trips and computes the variable from them; the
-// number of trips is taken in 64 bits, so that no bound can overflow.
+// A `for` becomes the IR's for, unless its body breaks or returns at run time. Then the finished for is rewritten into
+// a while whose condition also tests the exit flags. A negative step counts trips and computes the variable from them;
+// the number of trips is taken in 64 bits, so that no bound can overflow.
 #include "lang/elaborate_p.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -28,35 +28,47 @@ void collectAssigned(const Stmt &s, llvm::StringSet<> &names) {
     if (i.elseBranch) collectAssigned(*i.elseBranch, names);
     break;
   }
-  case StmtKind::For: collectAssigned(*cast<For>(s).body, names); break;
-  case StmtKind::While: collectAssigned(*cast<While>(s).body, names); break;
+  case StmtKind::For:
+    collectAssigned(*cast<For>(s).body, names);
+    break;
+  case StmtKind::While:
+    collectAssigned(*cast<While>(s).body, names);
+    break;
   case StmtKind::Block:
     for (const StmtPtr &x : cast<Block>(s).stmts) collectAssigned(*x, names);
     break;
-  default: break;
+  default:
+    break;
   }
 }
 
 /// A break of this loop, or a return, anywhere inside.
 bool exitsLoop(const Stmt &s, bool ownBreaks) {
   switch (s.kind) {
-  case StmtKind::Break: return ownBreaks;
-  case StmtKind::Return: return true;
+  case StmtKind::Break:
+    return ownBreaks;
+  case StmtKind::Return:
+    return true;
   case StmtKind::If: {
     auto &i = cast<If>(s);
     return exitsLoop(*i.thenBlock, ownBreaks) || (i.elseBranch && exitsLoop(*i.elseBranch, ownBreaks));
   }
-  case StmtKind::For: return exitsLoop(*cast<For>(s).body, false);
-  case StmtKind::While: return exitsLoop(*cast<While>(s).body, false);
+  case StmtKind::For:
+    return exitsLoop(*cast<For>(s).body, false);
+  case StmtKind::While:
+    return exitsLoop(*cast<While>(s).body, false);
   case StmtKind::Block:
     return llvm::any_of(cast<Block>(s).stmts, [&](const StmtPtr &x) { return exitsLoop(*x, ownBreaks); });
-  default: return false;
+  default:
+    return false;
   }
 }
 
 } // namespace
 
-bool containsLoopExit(const Block &body) { return exitsLoop(body, true); }
+bool containsLoopExit(const Block &body) {
+  return exitsLoop(body, true);
+}
 
 std::vector<int> Elaborator::assignedCells(const Block &body) {
   llvm::StringSet<> names;
@@ -281,8 +293,7 @@ Flow Elaborator::forLoop(const For &s) {
     return v->block() == &body ? body2.arg(v->index()) : v;
   };
   b().atEnd(body2);
-  llvm::SmallVector<ir::Value *, 8> next{
-      b().binary(ir::Opcode::Add, body2.arg(0), b().constant(lo->type, 1))};
+  llvm::SmallVector<ir::Value *, 8> next{b().binary(ir::Opcode::Add, body2.arg(0), b().constant(lo->type, 1))};
   for (ir::Value *v : yields) next.push_back(moved(v));
   for (int c : fresh) next.push_back(moved(after[c].value));
   b().yield(next);

@@ -57,15 +57,24 @@ std::optional<int64_t> Elaborator::constInt(const CallArgs &a, unsigned i, llvm:
 
 static double foldUnary(Opcode op, double x) {
   switch (op) {
-  case Opcode::Exp: return std::exp(x);
-  case Opcode::Exp2: return std::exp2(x);
-  case Opcode::Log: return std::log(x);
-  case Opcode::Log2: return std::log2(x);
-  case Opcode::Sqrt: return std::sqrt(x);
-  case Opcode::Rsqrt: return 1 / std::sqrt(x);
-  case Opcode::Abs: return std::abs(x);
-  case Opcode::Floor: return std::floor(x);
-  default: return std::ceil(x);
+  case Opcode::Exp:
+    return std::exp(x);
+  case Opcode::Exp2:
+    return std::exp2(x);
+  case Opcode::Log:
+    return std::log(x);
+  case Opcode::Log2:
+    return std::log2(x);
+  case Opcode::Sqrt:
+    return std::sqrt(x);
+  case Opcode::Rsqrt:
+    return 1 / std::sqrt(x);
+  case Opcode::Abs:
+    return std::abs(x);
+  case Opcode::Floor:
+    return std::floor(x);
+  default:
+    return std::ceil(x);
   }
 }
 
@@ -94,15 +103,33 @@ Val Elaborator::mathUnary(CallArgs &a, Opcode op) {
   return Val::runtime(convert(b().unary(op, convert(x.v, Scalar::F32)), type));
 }
 
-Val Elaborator::opExp(CallArgs &a) { return mathUnary(a, Opcode::Exp); }
-Val Elaborator::opExp2(CallArgs &a) { return mathUnary(a, Opcode::Exp2); }
-Val Elaborator::opLog(CallArgs &a) { return mathUnary(a, Opcode::Log); }
-Val Elaborator::opLog2(CallArgs &a) { return mathUnary(a, Opcode::Log2); }
-Val Elaborator::opSqrt(CallArgs &a) { return mathUnary(a, Opcode::Sqrt); }
-Val Elaborator::opRsqrt(CallArgs &a) { return mathUnary(a, Opcode::Rsqrt); }
-Val Elaborator::opAbs(CallArgs &a) { return mathUnary(a, Opcode::Abs); }
-Val Elaborator::opFloor(CallArgs &a) { return mathUnary(a, Opcode::Floor); }
-Val Elaborator::opCeil(CallArgs &a) { return mathUnary(a, Opcode::Ceil); }
+Val Elaborator::opExp(CallArgs &a) {
+  return mathUnary(a, Opcode::Exp);
+}
+Val Elaborator::opExp2(CallArgs &a) {
+  return mathUnary(a, Opcode::Exp2);
+}
+Val Elaborator::opLog(CallArgs &a) {
+  return mathUnary(a, Opcode::Log);
+}
+Val Elaborator::opLog2(CallArgs &a) {
+  return mathUnary(a, Opcode::Log2);
+}
+Val Elaborator::opSqrt(CallArgs &a) {
+  return mathUnary(a, Opcode::Sqrt);
+}
+Val Elaborator::opRsqrt(CallArgs &a) {
+  return mathUnary(a, Opcode::Rsqrt);
+}
+Val Elaborator::opAbs(CallArgs &a) {
+  return mathUnary(a, Opcode::Abs);
+}
+Val Elaborator::opFloor(CallArgs &a) {
+  return mathUnary(a, Opcode::Floor);
+}
+Val Elaborator::opCeil(CallArgs &a) {
+  return mathUnary(a, Opcode::Ceil);
+}
 
 //===-- two and three ---------------------------------------------------------------------------------------------===//
 
@@ -138,11 +165,21 @@ Val Elaborator::mathBinary(CallArgs &a, Opcode op) {
   return Val::runtime(b().binary(op, pair->first, pair->second));
 }
 
-Val Elaborator::opMinimum(CallArgs &a) { return mathBinary(a, Opcode::Min); }
-Val Elaborator::opMaximum(CallArgs &a) { return mathBinary(a, Opcode::Max); }
-Val Elaborator::opMinimumNan(CallArgs &a) { return mathBinary(a, Opcode::MinNan); }
-Val Elaborator::opMaximumNan(CallArgs &a) { return mathBinary(a, Opcode::MaxNan); }
-Val Elaborator::opCdiv(CallArgs &a) { return mathBinary(a, Opcode::CeilDiv); }
+Val Elaborator::opMinimum(CallArgs &a) {
+  return mathBinary(a, Opcode::Min);
+}
+Val Elaborator::opMaximum(CallArgs &a) {
+  return mathBinary(a, Opcode::Max);
+}
+Val Elaborator::opMinimumNan(CallArgs &a) {
+  return mathBinary(a, Opcode::MinNan);
+}
+Val Elaborator::opMaximumNan(CallArgs &a) {
+  return mathBinary(a, Opcode::MaxNan);
+}
+Val Elaborator::opCdiv(CallArgs &a) {
+  return mathBinary(a, Opcode::CeilDiv);
+}
 
 Val Elaborator::opFma(CallArgs &a) {
   bool ok = true;
@@ -170,7 +207,8 @@ Val Elaborator::opFma(CallArgs &a) {
   }
   ir::Value *v[3];
   for (unsigned i = 0; i < 3; ++i) {
-    v[i] = a.vals[i].isLiteral() ? materializeAs(a.vals[i], type, a.locs[i], a.name) : materialize(a.vals[i], a.locs[i]);
+    v[i] =
+        a.vals[i].isLiteral() ? materializeAs(a.vals[i], type, a.locs[i], a.name) : materialize(a.vals[i], a.locs[i]);
     if (!v[i]) return Val::poison();
     v[i] = broadcast(convert(v[i], type), shape);
   }
@@ -206,6 +244,7 @@ Val Elaborator::opWhere(CallArgs &a) {
     pair = unify(x, y, a.loc, a.name);
   ir::Value *cond = materialize(c, a.locs[0]);
   if (!pair || !cond) return Val::poison();
+  if (c.isBool()) return Val::runtime(broadcast(c.i ? pair->first : pair->second, *shape));
   if (cond->type.isTile()) cond = broadcast(cond, *shape);
   ++operations;
   return Val::runtime(b().select(cond, broadcast(pair->first, *shape), broadcast(pair->second, *shape)));

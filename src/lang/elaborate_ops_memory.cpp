@@ -31,8 +31,7 @@ ir::Value *Elaborator::accessOperand(ir::Value *v, ir::Value *pointer, Loc loc, 
 
 ir::Value *Elaborator::maskOperand(const CallArgs &a, unsigned i, ir::Value *pointer) {
   const Val &m = a.vals[i];
-  if (!m.isArithmetic() || m.scalar() != Scalar::I1)
-    return error(Diag::ElMaskType, a.locs[i], describe(m)), nullptr;
+  if (!m.isArithmetic() || m.scalar() != Scalar::I1) return error(Diag::ElMaskType, a.locs[i], describe(m)), nullptr;
   ir::Value *v = materialize(m, a.locs[i]);
   return v ? accessOperand(v, pointer, a.locs[i], "the mask") : nullptr;
 }
@@ -53,8 +52,10 @@ static ir::Value *elementOperand(Elaborator &e, const CallArgs &a, unsigned i, i
   Scalar type = pointer->type.element().scalar();
   bool adapts = v.isLiteral() && type != Scalar::I1 && (v.isInt() || ir::isFloat(type));
   if (!v.isArithmetic() || (!adapts && v.scalar() != type)) {
-    std::string hint = v.isArithmetic() && !v.isLiteral() ? "; convert it with .to(" + ir::scalarName(type).str() + ")" : "";
-    e.error(Diag::ElStoreType, a.locs[i], what, v.isArithmetic() && !v.isLiteral() ? ir::scalarName(v.scalar()).str() : e.describe(v),
+    std::string hint =
+        v.isArithmetic() && !v.isLiteral() ? "; convert it with .to(" + ir::scalarName(type).str() + ")" : "";
+    e.error(Diag::ElStoreType, a.locs[i], what,
+            v.isArithmetic() && !v.isLiteral() ? ir::scalarName(v.scalar()).str() : e.describe(v),
             pointer->type.element().str(), hint);
     return nullptr;
   }

@@ -36,7 +36,9 @@ static const llvm::StringMap<const Builtin *> &allBuiltins() {
   return kAll;
 }
 
-const Builtin *findBuiltin(llvm::StringRef name) { return allBuiltins().lookup(name); }
+const Builtin *findBuiltin(llvm::StringRef name) {
+  return allBuiltins().lookup(name);
+}
 
 std::vector<std::string> operationNames() {
   std::vector<std::string> names;
@@ -51,13 +53,18 @@ const char *futureOperation(llvm::StringRef name) {
   return llvm::StringSwitch<const char *>(name)
       .Cases({"async_tasks", "async_task", "async_task_replica_id"}, kPipeline)
       .Cases({"local_alloc", "local_load", "local_store", "local_slice", "local_trans", "local_view"}, kPipeline)
-      .Cases({"alloc_barriers", "alloc_warp_barrier", "barrier_wait", "barrier_arrive", "barrier_expect_bytes"}, kPipeline)
+      .Cases({"alloc_barriers", "alloc_warp_barrier", "barrier_wait", "barrier_arrive", "barrier_expect_bytes"},
+             kPipeline)
       .Cases({"async_load", "async_load_commit_group", "async_load_wait_group"}, kPipeline)
-      .Cases({"async_descriptor_load", "async_descriptor_store", "async_descriptor_store_wait", "make_tensor_descriptor"}, kPointers)
+      .Cases(
+          {"async_descriptor_load", "async_descriptor_store", "async_descriptor_store_wait", "make_tensor_descriptor"},
+          kPointers)
       .Cases({"async_dot", "async_dot_wait", "dot_scaled"}, "use dot")
       .Cases({"warp_any", "named_barrier_wait", "named_barrier_arrive", "fence_async_shared", "cluster_cta_rank",
-             "cluster_barrier"}, "leave it out")
-      .Cases({"atomic_cas", "atomic_xchg", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xor"}, "use atomic_add, or a second kernel")
+              "cluster_barrier"},
+             "leave it out")
+      .Cases({"atomic_cas", "atomic_xchg", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xor"},
+             "use atomic_add, or a second kernel")
       .Default(nullptr);
 }
 
@@ -81,15 +88,20 @@ Val Elaborator::opNumPrograms(CallArgs &a) {
   ++operations;
   return axis ? Val::runtime(b().numPrograms(*axis)) : Val::poison();
 }
-Val Elaborator::opNumWarps(CallArgs &) { return Val::integer(module->kernel.numWarps, Scalar::I32); }
-Val Elaborator::opWarpSize(CallArgs &) { return Val::integer(options.warpSize, Scalar::I32); }
+Val Elaborator::opNumWarps(CallArgs &) {
+  return Val::integer(module->kernel.numWarps, Scalar::I32);
+}
+Val Elaborator::opWarpSize(CallArgs &) {
+  return Val::integer(options.warpSize, Scalar::I32);
+}
 
 //===-- facts and checks ------------------------------------------------------------------------------------------===//
 
 Val Elaborator::opStaticAssert(CallArgs &a) {
   const Val &c = a.vals[0];
   if (a.has(1) && !a.vals[1].is(Val::Kind::String)) return error(Diag::ElMessage, a.locs[1], describe(a.vals[1]));
-  if (!c.isBool()) return error(c.isRuntime() ? Diag::ElAssertRuntime : Diag::ElNotBool, a.locs[0], "static_assert", describe(c));
+  if (!c.isBool())
+    return error(c.isRuntime() ? Diag::ElAssertRuntime : Diag::ElNotBool, a.locs[0], "static_assert", describe(c));
   if (!c.i) return error(Diag::ElAssertFailed, a.locs[0], a.has(1) ? ": " + a.vals[1].s : "");
   return Val::unit();
 }
@@ -162,13 +174,14 @@ Val Elaborator::opDevicePrint(CallArgs &a) {
   for (size_t i = 0; i < holes.size(); ++i) {
     const ArgVal &arg = a.rest[i];
     bool isPointer = arg.val.isPointerLike();
-    if (!isPointer && !arg.val.isArithmetic())
-      return error(Diag::ElNotNumber, arg.loc, a.name, describe(arg.val));
+    if (!isPointer && !arg.val.isArithmetic()) return error(Diag::ElNotNumber, arg.loc, a.name, describe(arg.val));
     bool isFloat = !isPointer && ir::isFloat(arg.val.scalar());
     bool fits = isPointer ? holes[i] == 'p' : llvm::StringRef(isFloat ? "feg" : "dixu").contains(holes[i]);
     if (!fits)
       return error(Diag::ElFormatType, arg.loc, std::string(1, holes[i]), describe(arg.val),
-                   isPointer ? "%p" : isFloat ? "%f" : "%d");
+                   isPointer ? "%p"
+                   : isFloat ? "%f"
+                             : "%d");
     ir::Value *v = materialize(arg.val, arg.loc);
     if (!v) return Val::poison();
     values.push_back(v);

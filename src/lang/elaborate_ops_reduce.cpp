@@ -65,7 +65,8 @@ Val Elaborator::minMax(CallArgs &a, Opcode op) {
   // max(a, b) on two scalars; with a tile the second argument is the axis.
   if (!a.vals[0].isTile()) {
     if (!a.has(1) || a.has(2)) return error(Diag::ElNeedsTile, a.locs[0], a.name, describe(a.vals[0]));
-    if (a.vals[1].isTile()) return error(Diag::ElUseElementwise, a.loc, a.name, a.name == "max" ? "maximum" : "minimum");
+    if (a.vals[1].isTile())
+      return error(Diag::ElUseElementwise, a.loc, a.name, a.name == "max" ? "maximum" : "minimum");
     return mathBinary(a, op);
   }
   if (a.has(1) && (a.vals[1].isRuntime() || a.vals[1].isFloat()))
@@ -80,8 +81,12 @@ Val Elaborator::minMax(CallArgs &a, Opcode op) {
   });
   return keepDims(a, 2, Val::runtime(out[0]), *axis);
 }
-Val Elaborator::opMax(CallArgs &a) { return minMax(a, Opcode::Max); }
-Val Elaborator::opMin(CallArgs &a) { return minMax(a, Opcode::Min); }
+Val Elaborator::opMax(CallArgs &a) {
+  return minMax(a, Opcode::Max);
+}
+Val Elaborator::opMin(CallArgs &a) {
+  return minMax(a, Opcode::Min);
+}
 
 Val Elaborator::argMinMax(CallArgs &a, bool max) {
   ir::Value *x = tileOf(a, 0);
@@ -112,8 +117,12 @@ Val Elaborator::argMinMax(CallArgs &a, bool max) {
   auto out = b().reduce({x, index}, *axis, combine);
   return keepDims(a, 2, Val::runtime(out[1]), *axis);
 }
-Val Elaborator::opArgmax(CallArgs &a) { return argMinMax(a, true); }
-Val Elaborator::opArgmin(CallArgs &a) { return argMinMax(a, false); }
+Val Elaborator::opArgmax(CallArgs &a) {
+  return argMinMax(a, true);
+}
+Val Elaborator::opArgmin(CallArgs &a) {
+  return argMinMax(a, false);
+}
 
 Val Elaborator::opReduce(CallArgs &a) {
   std::vector<Val> tiles;

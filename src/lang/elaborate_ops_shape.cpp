@@ -112,8 +112,7 @@ Val Elaborator::opReshape(CallArgs &a) {
   if (!x || !shape) return Val::poison();
   int64_t have = x->type.elements(), want = 1;
   for (int64_t e : *shape) want *= e;
-  if (have != want)
-    return error(Diag::ElReshape, a.loc, shapeText(x->type.shape()), have, shapeText(*shape), want);
+  if (have != want) return error(Diag::ElReshape, a.loc, shapeText(x->type.shape()), have, shapeText(*shape), want);
   if (x->type.shape() == llvm::ArrayRef<int64_t>(*shape)) return a.vals[0];
   ++operations;
   return Val::runtime(b().reshape(x, *shape));

@@ -45,10 +45,10 @@ struct Val {
   } kind = Kind::Poison;
   /// Int and Float: the type; nullopt for a literal, which adapts to its partner.
   std::optional<ir::Scalar> type;
-  int64_t i = 0;   // Int, Bool
-  double f = 0;    // Float
+  int64_t i = 0; // Int, Bool
+  double f = 0;  // Float
   ir::Scalar dtype{};
-  std::string s;   // String, Layout
+  std::string s; // String, Layout
   FnRef fn;
   std::vector<Val> elems; // List, Tuple
   Loc loc;                // of an element of a List: where it is written
@@ -161,11 +161,11 @@ struct Frame {
   Loc callLoc;
   std::vector<llvm::StringMap<Binding>> scopes;
   std::vector<LoopState> loops;
-  unsigned controlDepth = 0; ///< run-time branches and loops around the current statement, in this frame
-  int returnedCell = -1;     ///< flag
+  unsigned controlDepth = 0;         ///< run-time branches and loops around the current statement, in this frame
+  int returnedCell = -1;             ///< flag
   std::vector<int> resultCells;      ///< made up front, since a return stands deep inside other scopes
   std::vector<ir::Type> resultTypes; ///< of the first return
-  bool resultsKnown = false; ///< a return under run-time control has been seen
+  bool resultsKnown = false;         ///< a return under run-time control has been seen
   bool resultIsTuple = false;
   Loc firstReturn;
   std::optional<Val> direct; ///< the value of an unconditional return
@@ -388,6 +388,7 @@ public:
 
   std::map<std::string, std::unique_ptr<FileScope>> files;
   std::vector<std::string> importStack;
+  std::vector<Loc> importLocs; ///< the imports that lead to the file being read
   std::vector<std::unique_ptr<Frame>> frames;
   std::vector<Cell> cells;
   std::set<std::tuple<uint16_t, uint32_t, uint32_t, uint32_t, std::string>> reported;

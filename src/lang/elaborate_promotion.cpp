@@ -21,10 +21,10 @@ Promotion promote(Scalar a, Scalar b) {
 }
 
 std::string promotionTable() {
-  constexpr Scalar kOrder[] = {Scalar::I1,         Scalar::I8,         Scalar::I16,    Scalar::I32,    Scalar::I64,
-                               Scalar::U8,         Scalar::U16,        Scalar::U32,    Scalar::U64,    Scalar::F8E4M3,
-                               Scalar::F8E5M2,     Scalar::F8E4M3FNUZ, Scalar::F8E5M2FNUZ, Scalar::F16, Scalar::BF16,
-                               Scalar::F32,        Scalar::F64};
+  constexpr Scalar kOrder[] = {Scalar::I1,     Scalar::I8,         Scalar::I16,        Scalar::I32, Scalar::I64,
+                               Scalar::U8,     Scalar::U16,        Scalar::U32,        Scalar::U64, Scalar::F8E4M3,
+                               Scalar::F8E5M2, Scalar::F8E4M3FNUZ, Scalar::F8E5M2FNUZ, Scalar::F16, Scalar::BF16,
+                               Scalar::F32,    Scalar::F64};
   static_assert(std::size(kOrder) == ir::kScalars);
   std::string out = "| |";
   for (Scalar s : kOrder) out += " " + ir::scalarName(s).str() + " |";
@@ -44,14 +44,22 @@ std::string promotionTable() {
 
 static const llvm::fltSemantics &semantics(Scalar s) {
   switch (s) {
-  case Scalar::F8E4M3: return llvm::APFloat::Float8E4M3FN();
-  case Scalar::F8E5M2: return llvm::APFloat::Float8E5M2();
-  case Scalar::F8E4M3FNUZ: return llvm::APFloat::Float8E4M3FNUZ();
-  case Scalar::F8E5M2FNUZ: return llvm::APFloat::Float8E5M2FNUZ();
-  case Scalar::F16: return llvm::APFloat::IEEEhalf();
-  case Scalar::BF16: return llvm::APFloat::BFloat();
-  case Scalar::F32: return llvm::APFloat::IEEEsingle();
-  default: return llvm::APFloat::IEEEdouble();
+  case Scalar::F8E4M3:
+    return llvm::APFloat::Float8E4M3FN();
+  case Scalar::F8E5M2:
+    return llvm::APFloat::Float8E5M2();
+  case Scalar::F8E4M3FNUZ:
+    return llvm::APFloat::Float8E4M3FNUZ();
+  case Scalar::F8E5M2FNUZ:
+    return llvm::APFloat::Float8E5M2FNUZ();
+  case Scalar::F16:
+    return llvm::APFloat::IEEEhalf();
+  case Scalar::BF16:
+    return llvm::APFloat::BFloat();
+  case Scalar::F32:
+    return llvm::APFloat::IEEEsingle();
+  default:
+    return llvm::APFloat::IEEEdouble();
   }
 }
 
@@ -177,8 +185,11 @@ std::optional<Scalar> Elaborator::commonType(const Val &a, const Val &b, Loc loc
   Scalar x = a.scalar(), y = b.scalar();
   Promotion p = promote(x, y);
   switch (p.outcome) {
-  case Promotion::Ok: return p.type;
-  case Promotion::BoolMix: error(Diag::ElMixBool, loc, what, name(x), name(y)); break;
+  case Promotion::Ok:
+    return p.type;
+  case Promotion::BoolMix:
+    error(Diag::ElMixBool, loc, what, name(x), name(y));
+    break;
   case Promotion::SignMix: {
     Scalar s = ir::isSignedInt(x) ? x : y, u = ir::isSignedInt(x) ? y : x;
     error(Diag::ElMixSign, loc, what, name(s), name(u));
@@ -189,14 +200,15 @@ std::optional<Scalar> Elaborator::commonType(const Val &a, const Val &b, Loc loc
     error(Diag::ElMixKind, loc, what, name(i), name(f), name(f));
     break;
   }
-  case Promotion::FormatMix: error(Diag::ElMixFormat, loc, what, name(x), name(y)); break;
+  case Promotion::FormatMix:
+    error(Diag::ElMixFormat, loc, what, name(x), name(y));
+    break;
   }
   return std::nullopt;
 }
 
-std::optional<llvm::SmallVector<int64_t, 4>> Elaborator::commonShape(llvm::ArrayRef<int64_t> a,
-                                                                     llvm::ArrayRef<int64_t> b, Loc loc,
-                                                                     llvm::StringRef what) {
+std::optional<llvm::SmallVector<int64_t, 4>>
+Elaborator::commonShape(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, Loc loc, llvm::StringRef what) {
   size_t rank = std::max(a.size(), b.size());
   llvm::SmallVector<int64_t, 4> out;
   for (size_t d = 0; d < rank; ++d) {

@@ -17,13 +17,16 @@ static bool alwaysExits(const Stmt &s) {
   switch (s.kind) {
   case StmtKind::Break:
   case StmtKind::Continue:
-  case StmtKind::Return: return true;
-  case StmtKind::Block: return alwaysExits(cast<Block>(s));
+  case StmtKind::Return:
+    return true;
+  case StmtKind::Block:
+    return alwaysExits(cast<Block>(s));
   case StmtKind::If: {
     auto &i = cast<If>(s);
     return i.elseBranch && alwaysExits(*i.thenBlock) && alwaysExits(*i.elseBranch);
   }
-  default: return false;
+  default:
+    return false;
   }
 }
 bool alwaysExits(const Block &block) {
@@ -33,19 +36,23 @@ bool alwaysExits(const Block &block) {
 bool returnsEarly(const Block &body) {
   auto inside = [](const Stmt &s, auto &self) -> bool {
     switch (s.kind) {
-    case StmtKind::Return: return true;
-    case StmtKind::Block: return llvm::any_of(cast<Block>(s).stmts, [&](const StmtPtr &x) { return self(*x, self); });
+    case StmtKind::Return:
+      return true;
+    case StmtKind::Block:
+      return llvm::any_of(cast<Block>(s).stmts, [&](const StmtPtr &x) { return self(*x, self); });
     case StmtKind::If: {
       auto &i = cast<If>(s);
       return self(*i.thenBlock, self) || (i.elseBranch && self(*i.elseBranch, self));
     }
-    case StmtKind::For: return self(*cast<For>(s).body, self);
-    case StmtKind::While: return self(*cast<While>(s).body, self);
-    default: return false;
+    case StmtKind::For:
+      return self(*cast<For>(s).body, self);
+    case StmtKind::While:
+      return self(*cast<While>(s).body, self);
+    default:
+      return false;
     }
   };
-  return llvm::any_of(body.stmts,
-                      [&](const StmtPtr &s) { return s->kind != StmtKind::Return && inside(*s, inside); });
+  return llvm::any_of(body.stmts, [&](const StmtPtr &s) { return s->kind != StmtKind::Return && inside(*s, inside); });
 }
 
 //===-- blocks ----------------------------------------------------------------------------------------------------===//
@@ -88,8 +95,12 @@ Flow Elaborator::thenRest(Flow flow, llvm::ArrayRef<StmtPtr> rest) {
 Flow Elaborator::stmt(const Stmt &s) {
   At at(*this, s.loc);
   switch (s.kind) {
-  case StmtKind::Let: let(cast<Let>(s)); return kFalls;
-  case StmtKind::Assign: assign(cast<Assign>(s)); return kFalls;
+  case StmtKind::Let:
+    let(cast<Let>(s));
+    return kFalls;
+  case StmtKind::Assign:
+    assign(cast<Assign>(s));
+    return kFalls;
   case StmtKind::ExprStmt: {
     Val v = eval(*cast<ExprStmt>(s).value);
     bool used = v.isPoison() || v.is(Val::Kind::Unit);
@@ -105,18 +116,24 @@ Flow Elaborator::stmt(const Stmt &s) {
     bool consumed = false;
     return ifStmt(cast<If>(s), {}, consumed);
   }
-  case StmtKind::For: return cast<For>(s).isStatic ? staticFor(cast<For>(s)) : forLoop(cast<For>(s));
-  case StmtKind::While: return whileLoop(cast<While>(s));
+  case StmtKind::For:
+    return cast<For>(s).isStatic ? staticFor(cast<For>(s)) : forLoop(cast<For>(s));
+  case StmtKind::While:
+    return whileLoop(cast<While>(s));
   case StmtKind::Break:
     if (!frame().loops.empty()) setFlag(frame().loops.back().brokeCell);
     return kBreaks;
   case StmtKind::Continue:
     if (!frame().loops.empty()) setFlag(frame().loops.back().continuedCell);
     return kContinues;
-  case StmtKind::Return: return ret(cast<Return>(s));
-  case StmtKind::Block: return block(cast<Block>(s));
+  case StmtKind::Return:
+    return ret(cast<Return>(s));
+  case StmtKind::Block:
+    return block(cast<Block>(s));
   case StmtKind::AsyncTasks:
-  case StmtKind::AsyncTask: error(Diag::ElFuture, s.loc, "async_tasks", futureOperation("async_tasks")); return kFalls;
+  case StmtKind::AsyncTask:
+    error(Diag::ElFuture, s.loc, "async_tasks", futureOperation("async_tasks"));
+    return kFalls;
   }
   return kFalls;
 }
@@ -210,11 +227,10 @@ void Elaborator::assignTo(const Name &name, Val val, Loc loc) {
   } else if (!(val.isRuntime() ? val.v->type == want : want.isScalar() && val.scalar() == want.scalar())) {
     std::string hint;
     if (val.shape() != want.shape())
-      hint = want.isTile() && val.shape().empty() ? "; write full(" + shapeText(want.shape()) + ", …, " +
-                                                        (want.element().isScalar() ? ir::scalarName(want.scalar()).str()
-                                                                                   : want.element().str()) +
-                                                        ")"
-                                                  : "";
+      hint = want.isTile() && val.shape().empty()
+                 ? "; write full(" + shapeText(want.shape()) + ", …, " +
+                       (want.element().isScalar() ? ir::scalarName(want.scalar()).str() : want.element().str()) + ")"
+                 : "";
     else if (val.isArithmetic() && !val.isLiteral() && want.element().isScalar())
       hint = "; convert it with .to(" + ir::scalarName(want.element().scalar()).str() + ")";
     error(Diag::ElAssignType, loc, name.text, want.str(), describe(val), hint);
@@ -259,7 +275,9 @@ void Elaborator::assign(const Assign &s) {
 
 //===-- branches --------------------------------------------------------------------------------------------------===//
 
-ir::Value *Elaborator::zeroOf(ir::Type type) { return b().constant(type, 0); }
+ir::Value *Elaborator::zeroOf(ir::Type type) {
+  return b().constant(type, 0);
+}
 
 Flow Elaborator::branch(ir::Value *cond, llvm::function_ref<Flow()> onTrue, llvm::function_ref<Flow()> onFalse) {
   ir::Block *parent = b().insertBlock();
