@@ -71,6 +71,28 @@ std::string Engine::describeGlobal(uintptr_t address, uint32_t bytes) const {
          describeExtent(best);
 }
 
+/// `extent` null: out of bounds, else misaligned in it.
+[[gnu::cold, gnu::noinline]] uint8_t *Engine::globalRefused(uintptr_t address, const Memory::Extent *extent,
+                                                            AccessFlags flags, uint32_t site) {
+  if (!extent)
+    report(FindingKind::OutOfBounds, site,
+           std::string("out of bounds: global ") + verb(flags) + " of " + bytesText(flags.bytes()) + " " +
+               describeGlobal(address, flags.bytes()));
+  else
+    report(FindingKind::Misaligned, site,
+           std::string("misaligned: global ") + verb(flags) + " at " + bytesText(address - extent->begin) + " into " +
+               describeExtent(size_t(extent - extents.data())) + " needs an alignment of " +
+               std::to_string(flags.align()));
+  return substitute(flags);
+}
+
+[[gnu::cold, gnu::noinline]] void Engine::unwrittenGlobal(uintptr_t address, const Memory::Extent &extent,
+                                                          uint32_t bytes, uint32_t site) {
+  report(FindingKind::UninitializedRead, site,
+         "uninitialized read: " + bytesText(bytes) + " at offset " + std::to_string(address - extent.begin) + " of " +
+             describeExtent(size_t(&extent - extents.data())) + " were never written");
+}
+
 uint8_t *Engine::globalAccess(uint8_t *p, AccessFlags flags, uint32_t site) {
   ++stats.globalAccesses;
   const uintptr_t address = reinterpret_cast<uintptr_t>(p);
@@ -81,28 +103,15 @@ uint8_t *Engine::globalAccess(uint8_t *p, AccessFlags flags, uint32_t site) {
     auto it = std::upper_bound(extents.begin(), extents.end(), address,
                                [](uintptr_t a, const Memory::Extent &e) { return a < e.begin; });
     extent = it == extents.begin() ? nullptr : &*std::prev(it);
-    if (!extent || address + bytes > extent->end || address + bytes < address) {
-      report(FindingKind::OutOfBounds, site,
-             std::string("out of bounds: global ") + verb(flags) + " of " + bytesText(bytes) + " " +
-                 describeGlobal(address, bytes));
-      return substitute(flags);
-    }
+    if (!extent || address + bytes > extent->end || address + bytes < address)
+      return globalRefused(address, nullptr, flags, site);
     siteExtent[site] = uint32_t(extent - extents.data());
   }
-  if (address & (flags.align() - 1)) {
-    report(FindingKind::Misaligned, site,
-           std::string("misaligned: global ") + verb(flags) + " at " + bytesText(address - extent->begin) + " into " +
-               describeExtent(size_t(extent - extents.data())) + " needs an alignment of " +
-               std::to_string(flags.align()));
-    return substitute(flags);
-  }
+  if (address & (flags.align() - 1)) return globalRefused(address, extent, flags, site);
   if (uint8_t *written = extent->written) {
     written += address - extent->begin;
     if (flags.read()) {
-      if (!allWritten(written, bytes))
-        report(FindingKind::UninitializedRead, site,
-               "uninitialized read: " + bytesText(bytes) + " at offset " + std::to_string(address - extent->begin) +
-                   " of " + describeExtent(size_t(extent - extents.data())) + " were never written");
+      if (!allWritten(written, bytes)) unwrittenGlobal(address, *extent, bytes, site);
     }
     if (flags.write() && !allWritten(written, bytes)) std::memset(written, 1, bytes);
   }
@@ -117,22 +126,24 @@ uint8_t *Engine::sharedAccess(uint8_t *p, AccessFlags flags, uint32_t site) {
   Cta &c = cta();
   const intptr_t offset = p - c.shared;
   const uint32_t bytes = flags.bytes();
-  if (offset < 0 || uint64_t(offset) + bytes > program.sharedBytes) {
-    report(FindingKind::OutOfBounds, site,
-           std::string("out of bounds: shared ") + verb(flags) + " of " + bytesText(bytes) + " at offset " +
-               std::to_string(offset) + " of " + bytesText(program.sharedBytes));
-    return substitute(flags);
-  }
-  if (uint64_t(offset) & (flags.align() - 1)) {
-    report(FindingKind::Misaligned, site,
-           std::string("misaligned: shared ") + verb(flags) + " at offset " + std::to_string(offset) +
-               " needs an alignment of " + std::to_string(flags.align()));
-    return substitute(flags);
-  }
+  if (offset < 0 || uint64_t(offset) + bytes > program.sharedBytes || (uint64_t(offset) & (flags.align() - 1)))
+    return sharedRefused(offset, flags, site);
   onAccess(true, uint64_t(offset), flags, site);
   // The common case in one look: written before, nothing in flight.
   if (amd || !allWritten(&c.shadow[uint64_t(offset)], bytes)) checkSharedSlow(c, uint32_t(offset), flags, site);
   return p;
+}
+
+[[gnu::cold, gnu::noinline]] uint8_t *Engine::sharedRefused(int64_t offset, AccessFlags flags, uint32_t site) {
+  if (offset < 0 || uint64_t(offset) + flags.bytes() > program.sharedBytes)
+    report(FindingKind::OutOfBounds, site,
+           std::string("out of bounds: shared ") + verb(flags) + " of " + bytesText(flags.bytes()) + " at offset " +
+               std::to_string(offset) + " of " + bytesText(program.sharedBytes));
+  else
+    report(FindingKind::Misaligned, site,
+           std::string("misaligned: shared ") + verb(flags) + " at offset " + std::to_string(offset) +
+               " needs an alignment of " + std::to_string(flags.align()));
+  return substitute(flags);
 }
 
 void Engine::checkSharedSlow(Cta &c, uint32_t offset, AccessFlags flags, uint32_t site) {

@@ -8,17 +8,57 @@
 
 namespace tlx::sim {
 
+// Findings are made in functions of their own: their strings would make the frames of the common path large, and a
+// frame is cold in the cache whenever its fiber runs again.
+#define TLX_COLD [[gnu::cold, gnu::noinline]]
+
+TLX_COLD void Engine::refuseBarrier(uint32_t id, uint32_t count, uint32_t site) {
+  report(FindingKind::BarrierMismatch, site,
+         "barrier " + std::to_string(id) + " with " + std::to_string(count) +
+             " threads: ids are 0 to 15, counts a multiple of " + std::to_string(warpSize) + " up to the CTA's " +
+             std::to_string(program.threads) + " threads");
+}
+
+TLX_COLD void Engine::refuseCount(uint32_t id, uint32_t count, uint32_t site) {
+  const NamedBarrier &b = cta().barriers[id];
+  report(FindingKind::BarrierMismatch, site,
+         "barrier " + std::to_string(id) + " with " + std::to_string(count) + " threads, but others wait at it with " +
+             std::to_string(b.count) + " at " + siteText(b.site));
+}
+
+TLX_COLD void Engine::refuseSite(uint64_t waiting, uint32_t waitSite, uint32_t site) {
+  report(FindingKind::MismatchedCollective, site,
+         lanesText(waiting) + " of warp " + std::to_string(current->warp->index) + " wait at " + siteText(waitSite) +
+             ", lane " + std::to_string(current->lane) + " is at " + siteText(site) +
+             (waitSite == site ? " with another member mask" : ""));
+}
+
+TLX_COLD void Engine::refuseMask(uint64_t mask, uint32_t site) {
+  report(FindingKind::InvalidOperation, site,
+         "lane " + std::to_string(current->lane) + " is not in the member mask 0x" + llvm::utohexstr(mask, true));
+}
+
+TLX_COLD void Engine::missingRelease(uint32_t site) {
+  report(FindingKind::MissingFence, site,
+         "barrier without a release fence: the write at " + siteText(current->unreleased.front().site) +
+             " may not have reached shared memory");
+  releaseFence(site); // one finding is enough
+}
+
+TLX_COLD void Engine::partialBarrier(const NamedBarrier &b, uint32_t id, const Warp &warp, uint64_t lanes) {
+  report(FindingKind::PartialWarpBarrier, b.site,
+         "barrier " + std::to_string(id) + " is passed by " + lanesText(lanes) + " of warp " +
+             std::to_string(warp.index) + " only");
+}
+
 /// `count` 0: all threads that have not exited (s_barrier), else bar.sync's.
 void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
   Thread &t = *current;
   Warp &warp = *t.warp;
   Cta &cta = *warp.cta;
   onSync(SyncKind::Barrier, id, site);
-  if (id >= kNamedBarriers || (!amd && (count == 0 || count % warpSize || count > (program.threads + 31) / 32 * 32))) {
-    report(FindingKind::BarrierMismatch, site,
-           "barrier " + std::to_string(id) + " with " + std::to_string(count) +
-               " threads: ids are 0 to 15, counts a multiple of " + std::to_string(warpSize) + " up to the CTA's " +
-               std::to_string(program.threads) + " threads");
+  if (id >= kNamedBarriers || (!amd && (count == 0 || count % warpSize || count > program.threads))) {
+    refuseBarrier(id, count, site);
     stop();
   }
   NamedBarrier &b = cta.barriers[id];
@@ -27,26 +67,17 @@ void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
     b.site = site;
     std::fill(b.lanes.begin(), b.lanes.end(), 0);
   } else if (b.count != count) {
-    report(FindingKind::BarrierMismatch, site,
-           "barrier " + std::to_string(id) + " with " + std::to_string(count) +
-               " threads, but others wait at it with " + std::to_string(b.count) + " at " + siteText(b.site));
+    refuseCount(id, count, site);
     stop();
   }
   if (uint64_t waiting = b.lanes[warp.index]) {
-    const Thread &first = warp.lanes[std::countr_zero(waiting)];
-    if (first.waitSite != site) {
-      report(FindingKind::MismatchedCollective, site,
-             lanesText(waiting) + " of warp " + std::to_string(warp.index) + " wait at " + siteText(first.waitSite) +
-                 ", lane " + std::to_string(t.lane) + " is at " + siteText(site));
+    const uint32_t other = warp.lanes[std::countr_zero(waiting)].waitSite;
+    if (other != site) {
+      refuseSite(waiting, other, site);
       stop();
     }
   }
-  if (!t.unreleased.empty()) {
-    report(FindingKind::MissingFence, site,
-           "barrier without a release fence: the write at " + siteText(t.unreleased.front().site) +
-               " may not have reached shared memory");
-    releaseFence(site); // one finding is enough
-  }
+  if (!t.unreleased.empty()) missingRelease(site);
   b.lanes[warp.index] |= t.bit();
   if (++b.arrived == (count ? count : cta.live))
     release(b, cta, id);
@@ -61,10 +92,7 @@ void Engine::release(NamedBarrier &b, Cta &cta, uint32_t id) {
   for (Warp &warp : cta.warps) {
     uint64_t lanes = b.lanes[warp.index];
     if (!lanes) continue;
-    if (lanes != warp.all)
-      report(FindingKind::PartialWarpBarrier, b.site,
-             "barrier " + std::to_string(id) + " is passed by " + lanesText(lanes) + " of warp " +
-                 std::to_string(warp.index) + " only");
+    if (lanes != warp.all) partialBarrier(b, id, warp, lanes);
     wake(warp, lanes & ~(current->warp == &warp ? current->bit() : 0));
   }
   b.arrived = 0;
@@ -82,8 +110,7 @@ bool Engine::arrive(uint32_t site, uint64_t mask, void *slot, Gather *&gather) {
   Warp &warp = *t.warp;
   const uint64_t bit = t.bit();
   if (!(mask & bit)) {
-    report(FindingKind::InvalidOperation, site,
-           "lane " + std::to_string(t.lane) + " is not in the member mask 0x" + llvm::utohexstr(mask, true));
+    refuseMask(mask, site);
     stop();
   }
   Gather *g = nullptr;
@@ -94,15 +121,12 @@ bool Engine::arrive(uint32_t site, uint64_t mask, void *slot, Gather *&gather) {
       g = &other;
       break;
     } else if (other.mask & mask) {
-      report(FindingKind::MismatchedCollective, site,
-             lanesText(other.arrived) + " of warp " + std::to_string(warp.index) + " wait at " + siteText(other.site) +
-                 (other.site == site ? " with another member mask" : "") + ", lane " + std::to_string(t.lane) +
-                 " is at " + siteText(site));
+      refuseSite(other.arrived, other.site, site);
       stop();
     }
   }
   if (!g) {
-    report(FindingKind::MismatchedCollective, site, "the lanes of a warp meet at more than two operations at a time");
+    refuseSite(warp.gathers[0].arrived, warp.gathers[0].site, site);
     stop();
   }
   if (!g->site) {

@@ -18,6 +18,12 @@ struct ShuffleLane {
 };
 enum class Shuffle { Bfly, Idx, Up, Down };
 
+[[gnu::cold, gnu::noinline]] void readsOutsideMask(int lane, int from, uint32_t mask, uint32_t site) {
+  engine().report(FindingKind::InvalidOperation, site,
+                  "lane " + std::to_string(lane) + " reads lane " + std::to_string(from) +
+                      ", which is not in the member mask 0x" + llvm::utohexstr(mask, true));
+}
+
 template <Shuffle Kind> uint32_t shuffle(uint32_t mask, uint32_t value, uint32_t operand, uint32_t site) {
   ShuffleLane lane{value, operand & 31, 0};
   Gather *g;
@@ -31,9 +37,7 @@ template <Shuffle Kind> uint32_t shuffle(uint32_t mask, uint32_t value, uint32_t
     if (mask >> from & 1) {
       me.result = static_cast<ShuffleLane *>(g->slots[from])->value;
     } else {
-      engine().report(FindingKind::InvalidOperation, site,
-                      "lane " + std::to_string(l) + " reads lane " + std::to_string(from) +
-                          ", which is not in the member mask 0x" + llvm::utohexstr(mask, true));
+      readsOutsideMask(l, from, mask, site);
       me.result = ~0u;
     }
   }

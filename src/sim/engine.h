@@ -226,6 +226,16 @@ private:
   uint8_t *substitute(AccessFlags flags);
   void complete(AsyncCopy &copy);
   void release(NamedBarrier &barrier, Cta &cta, uint32_t id);
+  void refuseBarrier(uint32_t id, uint32_t count, uint32_t site);
+  void refuseCount(uint32_t id, uint32_t count, uint32_t site);
+  void refuseSite(uint64_t waiting, uint32_t waitSite, uint32_t site);
+  void refuseMask(uint64_t mask, uint32_t site);
+  void missingRelease(uint32_t site);
+  void partialBarrier(const NamedBarrier &barrier, uint32_t id, const Warp &warp, uint64_t lanes);
+  void endlessLoop(uint32_t site);
+  uint8_t *sharedRefused(int64_t offset, AccessFlags flags, uint32_t site);
+  uint8_t *globalRefused(uintptr_t address, const Memory::Extent *extent, AccessFlags flags, uint32_t site);
+  void unwrittenGlobal(uintptr_t address, const Memory::Extent &extent, uint32_t bytes, uint32_t site);
   void printText(std::string text);
 
   llvm::ArrayRef<uint8_t> params;

@@ -331,12 +331,15 @@ void Engine::yield() {
   switchTo(to);
 }
 
+[[gnu::cold, gnu::noinline]] void Engine::endlessLoop(uint32_t site) {
+  report(FindingKind::EndlessLoop, site,
+         "endless loop: this loop is running after " + std::to_string(config.maxSteps) + " iterations of all threads");
+}
+
 void Engine::backEdge(uint32_t site) {
   ++stats.backEdges;
   if (--stepsLeft == 0) {
-    report(FindingKind::EndlessLoop, site,
-           "endless loop: this loop is running after " + std::to_string(config.maxSteps) +
-               " iterations of all threads");
+    endlessLoop(site);
     stop();
   }
   if (++current->sliceSteps >= kSliceSteps) {

@@ -32,7 +32,8 @@ entry:
   %t16 = shl i32 %t, 4
   %p = getelementptr i8, ptr addrspace(3) %s, i32 %t16
   store <4 x i32> zeroinitializer, ptr addrspace(3) %p, align 16
-  )" + std::string(amd ? "call void @tlx.amd.fence.release()" : "") + R"(
+  )" + std::string(amd ? "call void @tlx.amd.fence.release()" : "") +
+                       R"(
   br label %loop
 loop:
   %k = phi i32 [ 0, %entry ], [ %k1, %loop ]
