@@ -81,7 +81,8 @@ std::optional<std::vector<std::pair<std::string, std::string>>> importsOf(const 
   while (!work.empty()) {
     uint32_t file = work.back();
     work.pop_back();
-    for (const auto &node : parseFile(sources, file, ignored)->imports) {
+    std::unique_ptr<ast::File> parsed = parseFile(sources, file, ignored);
+    for (const auto &node : parsed->imports) {
       if (!seen.insert(node->path).second) continue;
       std::optional<std::string> text = import ? import(node->path) : std::nullopt;
       if (!text) return std::nullopt;
