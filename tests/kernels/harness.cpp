@@ -196,7 +196,7 @@ std::string Program::run(tlx::Grid grid, const std::vector<tlx::Arg> &args, cons
   o.report = &raw;
   std::string problem;
   try {
-    kernel.launch(device, o, args);
+    kernel.launchWith(device, o, args);
     device.synchronize();
   } catch (const tlx::Error &e) {
     problem = e.what();

@@ -36,7 +36,7 @@ Program build(const Config &c, const std::string &target) {
 }
 
 void run(const Program &p, const Config &c, const Shape &s, const std::string &target, unsigned seeds, Fill how, double rtol) {
-  CAPTURE(s.m), CAPTURE(s.n), CAPTURE(s.k);
+  CAPTURE(s.m); CAPTURE(s.n); CAPTURE(s.k);
   int lda = c.transA ? s.m : s.k, ldb = c.transB ? s.k : s.n, ldc = s.n;
   Rng rng(s.m * 7 + s.n * 3 + s.k);
   Tensor a(c.type, size_t(s.m) * s.k), b(c.type, size_t(s.k) * s.n), out(c.out, size_t(s.m) * s.n);
@@ -78,7 +78,7 @@ TEST_CASE("matmul_pointers: integers exact to the bit, ragged shapes, four trans
       for (bool transB : {false, true}) {
         Config c;
         c.transA = transA, c.transB = transB;
-        CAPTURE(target), CAPTURE(c.text());
+        CAPTURE(target); CAPTURE(c.text());
         Program p = build(c, target);
         for (const Shape &s : kRagged) run(p, c, s, target, full() ? 5 : 1, Fill::Integers, 0);
       }
@@ -90,7 +90,7 @@ TEST_CASE("matmul_pointers: with facts, number of stages, tiles, warps") {
       for (auto [bm, bn, bk, warps] : {std::array<int, 4>{64, 64, 32, 4}, {128, 64, 64, 8}, {32, 96, 16, 2}, {64, 80, 48, 4}}) {
         Config c;
         c.facts = true, c.stages = stages, c.bm = bm, c.bn = bn, c.bk = bk, c.warps = warps;
-        CAPTURE(target), CAPTURE(c.text());
+        CAPTURE(target); CAPTURE(c.text());
         Program p = build(c, target);
         for (const Shape &s : {Shape{128, 128, 192}, {64, 80, 0}, {48, 96, 48}})
           if (s.k % bk == 0) run(p, c, s, target, full() ? 5 : 1, Fill::Integers, 0);
@@ -104,7 +104,7 @@ TEST_CASE("matmul_pointers: types") {
         Config c;
         c.type = type, c.accumulator = accumulator, c.out = out, c.bk = c.type == "f64" ? 16 : 32;
         c.transA = transpose, c.transB = !transpose;
-        CAPTURE(target), CAPTURE(c.text());
+        CAPTURE(target); CAPTURE(c.text());
         Program p = build(c, target);
         for (const Shape &s : {Shape{64, 64, 64}, {70, 33, 45}}) run(p, c, s, target, 1, Fill::Integers, 0);
       }
@@ -117,14 +117,14 @@ TEST_CASE("matmul_pointers: precision of f32 products on random numbers") {
     for (auto [precision, rtol] : {std::pair<int, double>{0, 2e-3}, {1, 4e-6}, {2, 2e-6}}) {
       Config c;
       c.type = "f32", c.precision = precision, c.bk = 16;
-      CAPTURE(target), CAPTURE(c.text());
+      CAPTURE(target); CAPTURE(c.text());
       Program p = build(c, target);
       run(p, c, {65, 40, 100}, target, 1, Fill::Normal, rtol);
     }
     for (const char *type : {"f16", "bf16"}) {
       Config c;
       c.type = type;
-      CAPTURE(target), CAPTURE(c.text());
+      CAPTURE(target); CAPTURE(c.text());
       Program p = build(c, target);
       run(p, c, {65, 40, 100}, target, 1, Fill::Normal, 2e-6);
     }
