@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Wrong programs, and the one message that each gives: line, first and last column, text. Syntax has its own
+// (syntax_errors_test.cpp); here the text parses, and a name, a type, a shape or a number is wrong.
+#include "elaborate_testing.h"
+
+using namespace tlx;
+using namespace elaboration;
+
+namespace {
+struct Wrong {
+  const char *text;
+  unsigned line, col, endCol;
+  const char *message;
+};
+
+void check(const Wrong &wrong, const std::string &text) {
+  lang::ElaborateOptions options;
+  options.import = [](const std::string &name) -> std::optional<std::string> {
+    if (name == "self.tlx") return "import \"other.tlx\";\n";
+    if (name == "other.tlx") return "import \"self.tlx\";\n";
+    if (name == "one.tlx" || name == "two.tlx") return "fn shared(x) { return x; }\n";
+    return std::nullopt;
+  };
+  Elaborated e(text, options);
+  CAPTURE(std::string(wrong.text));
+  std::string want = std::to_string(wrong.line) + ":" + std::to_string(wrong.col) + "-" + std::to_string(wrong.endCol) +
+                     " " + wrong.message;
+  CHECK(e.errors() == want);
+  CHECK(!e.module);
+}
+} // namespace
+
+TEST_SUITE_BEGIN("wrong programs");
+
+// clang-format off
+// Each stands on line 2 of the kernel of elaborate_testing.h.
+TEST_CASE("statements and expressions") {
+  const Wrong table[] = {
+    {"let a = n + s;",
+     2, 11, 12, "'+' mixes integer i32 with f32; convert the integer with .to(f32)"},
+    {"let a = n + u;",
+     2, 11, 12, "'+' mixes signed i32 with unsigned u32; convert one side with .to(i32) or .to(u32)"},
+    {"let a = load(h) + load(p).to(bf16);",
+     2, 17, 18, "'+' mixes f16 with bf16; convert both sides with .to(f32)"},
+    {"let a = (n < 1) + 1;",
+     2, 17, 18, "'+' mixes i1 with an integer literal; convert the i1 with .to(…), or compare the number"},
+    {"let a = arange(0, 64) + arange(0, 128);",
+     2, 23, 24, "'+' cannot combine shapes [64] and [128]: 64 against 128 in dimension 0"},
+    {"let a = arange(0, 64)[:, None] * zeros([32, 64], i32);",
+     2, 32, 33, "'*' cannot combine shapes [64, 1] and [32, 64]: 64 against 32 in dimension 0"},
+    {"let a = arange(0, 17 * 4);",
+     2, 9, 26, "arange has p * 2^k elements with odd p up to 15, and 68 is not such a number"},
+    {"let a = arange(4, 4);",
+     2, 19, 20, "arange from 4 to 4 is empty; the end must be larger than the start"},
+    {"let a = arange(0, n);",
+     2, 19, 20, "the end of arange is an integer known at compile time, not i32"},
+    {"let a = zeros([16, 68], f32);",
+     2, 20, 22, "an extent is p * 2^k with odd p up to 15, and 68 is not"},
+    {"let a = zeros([1024, 2048], f32);",
+     2, 15, 27, "a tile of shape [1024, 2048] is too large; the limit is 1048576 elements"},
+    {"let a = zeros([16, n], f32);",
+     2, 20, 21, "a shape is known at compile time; this extent is a run-time i32"},
+    {"let a = zeros(16.5, f32);",
+     2, 15, 19, "a shape is a list of integers, like [128, 64], not a float literal"},
+    {"let a = zeros([16], 3);",
+     2, 21, 22, "zeros needs a data type, like f32, not an integer literal"},
+    {"let a = full([16], 300, i8);",
+     2, 20, 23, "300 does not fit in i8"},
+    {"let a = full([16], 70000.0, f16);",
+     2, 20, 27, "70000 does not fit in f16, whose largest value is 65504"},
+    {"let a = full([16], -1, u32);",
+     2, 20, 22, "-1 does not fit in u32"},
+    {"let a = full([16], s, f16);",
+     2, 20, 21, "the value has type f32, not f16; convert it with .to(f16)"},
+    {"let a = undefined_name + 1;",
+     2, 9, 23, "unknown name 'undefined_name'"},
+    {"let a = programid(0);",
+     2, 9, 18, "unknown name 'programid'; did you mean 'program_id'?"},
+    {"let a = program_id(3);",
+     2, 20, 21, "axis 3 does not exist; the last is 2"},
+    {"let a = program_id(0, 1);",
+     2, 23, 24, "program_id takes 1 argument (axis); this one is too many"},
+    {"let a = load();",
+     2, 9, 13, "load needs the argument 'pointer'"},
+    {"let a = load(n);",
+     2, 14, 15, "load needs a pointer or a tile of pointers, not i32"},
+    {"let a = load(p, n);",
+     2, 17, 18, "the mask is i1, not i32; compare, as in offsets < n"},
+    {"let a = load(p + arange(0, 8), arange(0, 16) < n);",
+     2, 32, 49, "the mask has shape [16], and the pointer is [8]"},
+    {"let a = load(p + arange(0, 8), other = 0.0);",
+     2, 40, 43, "'other' stands for masked-off elements, and there is no mask"},
+    {"let a = load(p + arange(0, 8), true, other = load(h));",
+     2, 46, 53, "'other' has type f16, and the memory is *f32; convert it with .to(f32)"},
+    {"let a = load(p, masks = true);",
+     2, 17, 22, "load has no argument 'masks'; it has pointer, mask, other"},
+    {"store(p, load(h));",
+     2, 10, 17, "the value has type f16, and the memory is *f32; convert it with .to(f32)"},
+    {"store(p, 1.0 < s);",
+     2, 10, 17, "the value has type i1, and the memory is *f32; convert it with .to(f32)"},
+    {"store(h + arange(0, 8), zeros([8], f32));",
+     2, 25, 40, "the value has type f32, and the memory is *f16; convert it with .to(f16)"},
+    {"store(p, zeros([8], f32));",
+     2, 10, 25, "the value has shape [8], and the pointer is a scalar"},
+    {"let a = p * 2;",
+     2, 11, 12, "'*' does not work on *f32 and an integer literal; a pointer takes + and - with an integer"},
+    {"let a = p + 1.5;",
+     2, 11, 12, "the offset of a pointer is an integer, not a float literal"},
+    {"let a = p + p;",
+     2, 11, 12, "'+' does not work on *f32 and *f32; a pointer takes + and - with an integer"},
+    {"let a = s % 2.0;",
+     2, 11, 12, "'%' works on integers, not on f32; write a - floor(a / b) * b"},
+    {"let a = s & 1;",
+     2, 11, 12, "'&' works on integers, not on f32"},
+    {"let a = ~s;",
+     2, 9, 10, "'~' works on integers, not on f32"},
+    {"let a = !n;",
+     2, 9, 10, "'!' needs a scalar i1, not i32"},
+    {"let a = -(n < 1);",
+     2, 9, 10, "'-' does not work on i1; convert it with .to(i32)"},
+    {"let a = n && true;",
+     2, 9, 10, "'&&' needs a scalar i1, not i32"},
+    {"let a = (arange(0, 8) < n) && true;",
+     2, 28, 30, "'&&' works on scalars, and this is a tile of shape [8]; write '&'"},
+    {"let a = !(arange(0, 8) < n);",
+     2, 9, 10, "'!' works on scalars, and this is a tile of shape [8]; write '~'"},
+    {"let a = n << 32;",
+     2, 14, 16, "a shift by 32 leaves nothing of i32"},
+    {"let a = n / 0;",
+     2, 13, 14, "division by zero"},
+    {"let a = 1 / 0;",
+     2, 11, 12, "division by zero"},
+    {"let a = 9223372036854775807 + 1;",
+     2, 29, 30, "this compile-time value does not fit in 64 bits"},
+    {"let a = 5000000000;",
+     2, 9, 19, "5000000000 does not fit in i32; write (5000000000).to(i64)"},
+    {"let a = 1.0e39;",
+     2, 9, 15, "1e+39 does not fit in f32, whose largest value is 3.40282e+38"},
+    {"if n { store(p, s); }",
+     2, 4, 5, "the condition of 'if' is i1, and this is i32; compare it with 0"},
+    {"if arange(0, 8) < n { store(p, s); }",
+     2, 4, 20, "the condition of 'if' is a scalar, and this is i1[8]; reduce it to a scalar, or use where"},
+    {"while n { break; }",
+     2, 7, 8, "the condition of 'while' is i1, and this is i32; compare it with 0"},
+    {"while true { store(p, s); }",
+     2, 1, 11, "this loop never ends: its condition is true and nothing leaves it"},
+    {"let a = 1; let a = 2;",
+     2, 16, 17, "'a' is defined twice; assign to a 'var' with 'a = …', or choose another name"},
+    {"let a = 1; if n < 1 { let a = 2; }",
+     2, 27, 28, "'a' would hide the one outside; assign to a 'var' with 'a = …', or choose another name"},
+    {"let a = 1; a = 2;",
+     2, 12, 13, "'a' cannot be assigned: it is not a 'var'"},
+    {"var a = 1; a = 2.5;",
+     2, 16, 19, "'a' has type i32, and this is a float literal"},
+    {"var a = 1; a = m;",
+     2, 16, 17, "'a' has type i32, and this is i64; convert it with .to(i32)"},
+    {"var a = zeros([8], f32); a = 0.0;",
+     2, 30, 33, "'a' has type f32[8], and this is a float literal; write full([8], …, f32)"},
+    {"var a = zeros([8], f32); a = zeros([16], f32);",
+     2, 30, 46, "'a' has type f32[8], and this is f32[16]"},
+    {"var a = f32;",
+     2, 9, 12, "a variable holds a number or a pointer, and 'a' would be a data type; write 'let'"},
+    {"a = 1;",
+     2, 1, 2, "'a' is not defined; write 'var a = …' before the block that assigns it"},
+    {"n = 3;",
+     2, 1, 2, "'n' cannot be assigned: it is not a 'var'"},
+    {"for i in range(0, n) { i = 3; }",
+     2, 24, 25, "the loop variable 'i' cannot be assigned"},
+    {"for i in range(0, n, 0) { store(p, s); }",
+     2, 22, 23, "the step of range is 0; the loop would never end"},
+    {"for i in range(0, s) { store(p, s); }",
+     2, 19, 20, "the bounds and the step of range are integers, not f32"},
+    {"for i in range(u, n) { store(p, s); }",
+     2, 19, 20, "range mixes signed i32 with unsigned u32; convert one side with .to(i32) or .to(u32)"},
+    {"for i in range(0, n, stages = 3) { store(p, s); }",
+     2, 22, 28, "a loop has no attribute 'stages'; there are num_stages and unroll"},
+    {"for i in range(0, n, num_stages = 0) { store(p, s); }",
+     2, 35, 36, "num_stages is an integer from 1 to 16, not 0"},
+    {"for i in range(0, n, num_stages = 3) { if i > 3 { break; } store(p, s); }",
+     2, 22, 36, "num_stages needs a loop that runs to its end, and this one has 'break' or 'return' in it"},
+    {"static for i in range(0, n) { store(p, s); }",
+     2, 26, 27, "the bounds of 'static for' are known at compile time, and this is a run-time i32; write 'for'"},
+    {"static for i in range(0, 100000) { store(p, s); }",
+     2, 1, 33, "this loop has 100000 iterations; the limit for 'static for' is 4096"},
+    {"let (a, b) = 3;",
+     2, 5, 11, "2 names take a tuple of as many values, not an integer literal"},
+    {"let (a, b) = (1, 2, 3);",
+     2, 5, 11, "2 names take a tuple of as many values, not a tuple of 3"},
+    {"return 3;",
+     2, 8, 9, "a kernel returns no value; store it through a pointer"},
+    {"let a = exp(n);",
+     2, 13, 14, "exp works on floats, not on i32; convert it with .to(f32)"},
+    {"let a = exp(load(h) < load(h));",
+     2, 13, 30, "exp does not work on i1; convert it with .to(i32)"},
+    {"let a = sqrt(load(h).to(f8e4m3));",
+     2, 14, 32, "sqrt does not work on f8e4m3; convert it with .to(f32)"},
+    {"let a = load(h).to(f8e4m3) + load(h).to(f8e4m3);",
+     2, 28, 29, "'+' does not work on f8e4m3; convert it with .to(f32)"},
+    {"let a = n.to(f32, rounding = \"up\");",
+     2, 30, 34, "rounding is \"rtne\" or \"rtz\", not \"up\""},
+    {"let a = s.to(f64, rounding = \"rtz\");",
+     2, 30, 35, "a conversion from f32 to f64 does not round; leave 'rounding' out"},
+    {"let a = s.to(3);",
+     2, 14, 15, ".to needs a data type, like f32, not an integer literal"},
+    {"let a = p.to(i64);",
+     2, 9, 10, "only numbers convert, not *f32"},
+    {"let a = bitcast(s, i64);",
+     2, 9, 24, "bitcast keeps the width: f32 has 32 bits, i64 has 64 bits"},
+    {"let a = s.foo();",
+     2, 11, 14, "there is no method 'foo'; the methods are .to, .load and .store"},
+    {"let a = s.sum(0);",
+     2, 11, 14, "there is no method 'sum'; write sum(x, …); the methods are .to, .load and .store"},
+    {"let a = arange(0, 8).shape;",
+     2, 22, 27, "there is no member 'shape'; shapes are compile-time values: name them"},
+    {"let a = arange(0, 8).T;",
+     2, 9, 23, "a transpose without a permutation needs two dimensions, not i32[8]; write trans(x, [0, 2, 1])"},
+    {"let a = arange(0, 8)[0];",
+     2, 22, 23, "an element of a tile (i32[8]) cannot be read; load it through a pointer, or reduce the tile"},
+    {"let a = zeros([8, 8], f32)[:, None];",
+     2, 9, 36, "f32[8, 8] has 2 dimensions, and these brackets have 1 ':'"},
+    {"let a = reshape(arange(0, 8), [3, 4]);",
+     2, 9, 38, "cannot reshape [8] with 8 elements to [3, 4] with 12"},
+    {"let a = broadcast_to(arange(0, 8), [8, 8]);",
+     2, 9, 43, "shape [8] does not grow to [8, 8]: only extents of 1 grow; add dimensions with x[:, None] first"},
+    {"let a = broadcast_to(zeros([8, 1], f32), [4, 8]);",
+     2, 9, 49, "shape [8, 1] does not grow to [4, 8]: only extents of 1 grow"},
+    {"let a = trans(zeros([8, 4, 2], f32));",
+     2, 9, 37, "a transpose without a permutation needs two dimensions, not f32[8, 4, 2]; write trans(x, [0, 2, 1])"},
+    {"let a = trans(zeros([8, 4], f32), [0, 0]);",
+     2, 35, 41, "a permutation is a list that holds each dimension from 0 to 1 once"},
+    {"let a = split(zeros([8, 4], f32));",
+     2, 15, 33, "split needs a last dimension of 2, not f32[8, 4]"},
+    {"let a = expand_dims(zeros([8, 4], f32), 3);",
+     2, 41, 42, "axis 3 does not exist; the last is 2"},
+    {"let a = sum(zeros([8, 4], f32));",
+     2, 9, 12, "sum of f32[8, 4] needs an axis: write axis = 0"},
+    {"let a = sum(s);",
+     2, 13, 14, "sum needs a tile, not f32"},
+    {"let a = max(zeros([8], f32), zeros([8], f32));",
+     2, 9, 46, "max reduces a tile, or compares two scalars; for tiles elementwise write maximum(a, b)"},
+    {"let a = sum(zeros([8, 4], f32), axis = 2);",
+     2, 40, 41, "axis 2 does not exist; the last is 1"},
+    {"let a = reduce(zeros([8], f32), 0, 3);",
+     2, 36, 37, "reduce needs a function of two values, not an integer literal"},
+    {"let a = reduce(zeros([8], f32), 0, bad_combine);",
+     2, 36, 47, "the combiner returns i1, and must return f32"},
+    {"let a = reduce(zeros([8], f32), 0, loading);",
+     2, 36, 43, "a combiner may only compute elementwise, and this one has 'if'"},
+    {"let a = dot(zeros([16, 32], f16), zeros([16, 16], f16));",
+     2, 9, 56, "dot needs A[M, K] and B[K, N], and has [16, 32] and [16, 16]: K is 32 on the left and 16 on the right"},
+    {"let a = dot(zeros([16, 16], f16), zeros([16, 16], bf16));",
+     2, 9, 57, "dot needs operands of one type, not f16 and bf16; convert one with .to(…)"},
+    {"let a = dot(zeros([16, 16], i32), zeros([16, 16], i32));",
+     2, 13, 33, "dot works on i8, u8 and floats, not on i32"},
+    {"let a = dot(zeros([16], f16), zeros([16, 16], f16));",
+     2, 13, 29, "dot multiplies matrices, and this is f16[16]"},
+    {"let a = dot(zeros([16, 16], f16), zeros([16, 16], f16), zeros([16, 16], f16));",
+     2, 57, 77, "the accumulator is f16[16, 16], and this dot needs f32[16, 16]"},
+    {"let a = dot(zeros([16, 16], f16), zeros([16, 16], f16), precision = \"tf32\");",
+     2, 69, 75, "precision is for f32 operands, and these are f16"},
+    {"let a = dot(zeros([16, 16], f32), zeros([16, 16], f32), precision = \"fast\");",
+     2, 69, 75, "precision is \"default\", \"tf32\", \"tf32x3\" or \"ieee\", not \"fast\""},
+    {"atomic_add(h.to(i32), 1);",
+     2, 12, 13, "only numbers convert, not *f16"},
+    {"let a = atomic_add(b8, 1);",
+     2, 20, 22, "atomic_add works on i32, i64, u32, u64, f16, bf16, f32 and f64, not on i8"},
+    {"static_assert(N == 9, \"N is eight\");",
+     2, 15, 21, "static assertion failed: N is eight"},
+    {"static_assert(n == 9);",
+     2, 15, 21, "static_assert needs a compile-time i1, and this is a run-time i1; write assume, or an 'if'"},
+    {"assume(n);",
+     2, 8, 9, "assume needs a scalar i1, not i32"},
+    {"let a = multiple_of(n, 0);",
+     2, 24, 25, "the divisor of multiple_of is at least 1, not 0"},
+    {"device_print(\"%d %d\", n);",
+     2, 14, 21, "the format has 2 holes, and the call has 1 value"},
+    {"device_print(\"%f\", n);",
+     2, 20, 21, "'%f' cannot show i32; write %d"},
+    {"device_print(\"%s\", n);",
+     2, 14, 18, "a format has the holes %d, %i, %u, %x, %f, %e, %g and %p; it cannot have '%s'"},
+    {"let a = where(n, 1, 2);",
+     2, 15, 16, "the condition of where is i1, not i32"},
+    {"let a = where(n < 1, n, s);",
+     2, 9, 27, "where mixes integer i32 with f32; convert the integer with .to(f32)"},
+    {"let a = cdiv(s, 2.0);",
+     2, 14, 15, "cdiv works on integers, not on f32"},
+    {"let a = maximum(n, s);",
+     2, 9, 22, "maximum mixes integer i32 with f32; convert the integer with .to(f32)"},
+    {"let a = abs(n < 1);",
+     2, 13, 18, "abs does not work on i1; convert it with .to(i32)"},
+    {"let a = float32;",
+     2, 9, 16, "unknown name 'float32'; write 'f32'"},
+    {"let a = zeros([8], float32);",
+     2, 20, 27, "unknown name 'float32'; write 'f32'"},
+    {"let a = f32(n);",
+     2, 9, 12, "a conversion is written x.to(f32)"},
+    {"let a = n(3);",
+     2, 9, 10, "'n' is i32 and cannot be called"},
+    {"let a = twice(1, 2);",
+     2, 18, 19, "twice takes 1 argument (x); this one is too many"},
+    {"let a = twice();",
+     2, 9, 14, "twice needs the argument 'x'"},
+    {"let a = twice(y = 2);",
+     2, 15, 16, "twice has no argument 'y'; it has x"},
+    {"let a = loop_self(1);",
+     5, 26, 35, "'loop_self' calls itself, and functions are inlined; write a loop"},
+    {"let a = typed(1.5);",
+     2, 15, 18, "parameter 'x' has type i32, not a float literal"},
+    {"let a = typed(m);",
+     2, 15, 16, "parameter 'x' has type i32, not i64"},
+    {"let a = const_only(n);",
+     2, 20, 21, "parameter 'x' is 'const': its value must be known at compile time"},
+    {"let a = no_return(n);",
+     2, 9, 21, "this call returns nothing"},
+    {"let a = half_return(n);",
+     9, 44, 45, "'half_return' can end without returning a value"},
+    {"let a = two_types(n);",
+     10, 51, 52, "this returns i32, and an earlier return gives f32"},
+    {"exp(s);",
+     2, 1, 7, "the result (f32) is not used; write 'let x = …', or 'let _ = …' to discard it"},
+    {"let a = local_alloc([8], f32, 2);",
+     2, 9, 20, "'local_alloc' is not supported by this version; write a loop with num_stages = …, and the compiler makes the pipeline"},
+    {"async_tasks { async_task(default) { store(p, s); } }",
+     2, 1, 12, "'async_tasks' is not supported by this version; write a loop with num_stages = …, and the compiler makes the pipeline"},
+    {"let a = aligned(p, 16);",
+     2, 9, 16, "'aligned' is a fact about an argument and stands in requires(…); in a body use multiple_of(p, bytes)"},
+    {"let a = require_layout(arange(0, 8), 3);",
+     2, 38, 39, "a layout is written blocked(…) or linear(…), not as an integer literal"},
+    {"let a = require_layout(zeros([16, 16], f32), blocked(size = [1, 3], lanes = [8, 4], warps = [4, 1], order = [1, 0]));",
+     2, 46, 116, "this is not a layout of f32[16, 16]: 'size' needs powers of two, not 3"},
+    {"let a = require_layout(zeros([64, 16], f32), blocked(size = [1, 4], lanes = [8, 4], warps = [2, 1], order = [1, 0]));",
+     2, 46, 116, "this layout has 2 warps, and the kernel has 4"},
+    {"let a = s.load([1]);",
+     2, 11, 15, "'.load' is a method of a tensor descriptor, and this is f32; write load(pointer, …)"},
+    {"let a = bytes_of(twice);",
+     2, 18, 23, "a function has no size"},
+    {"let a = [1, 2][n];",
+     2, 16, 17, "this index is known at compile time; it cannot be i32"},
+    {"let a = (1, 2)[2];",
+     2, 16, 17, "there is no element 2 in a tuple of 2"},
+    {"let f32 = 3;",
+     2, 5, 8, "'f32' is a data type and cannot name a value"},
+    {"let a = \"x\" + 1;",
+     2, 9, 12, "'+' does not work on a string"},
+    {"let a = N == f32;",
+     2, 11, 13, "'==' does not work on a data type"},
+  };
+  for (const Wrong &wrong : table) check(wrong, program(wrong.text));
+}
+
+// Each is a whole file.
+TEST_CASE("files, kernels, facts") {
+  const Wrong table[] = {
+    {"kernel k(p: *f32, n: i32) requires(n + 1) { store(p, 1.0); }",
+     1, 36, 41, "a fact is a comparison of integers, aligned(pointer, bytes) or noalias(pointer)"},
+    {"kernel k(p: *f32, n: i32) requires(p % 16 == 0) { store(p, 1.0); }",
+     1, 36, 37, "a fact about a pointer is aligned(…) or noalias(…), not arithmetic on *f32"},
+    {"kernel k(p: *f32, n: i32) requires(aligned(n, 16)) { store(p, 1.0); }",
+     1, 44, 45, "aligned is about a pointer argument, not i32"},
+    {"kernel k(p: *f32, n: i32) requires(aligned(p, 12)) { store(p, 1.0); }",
+     1, 47, 49, "an alignment is a power of two in bytes, not 12"},
+    {"kernel k(p: *f32, s: f32) requires(s > 0.0) { store(p, 1.0); }",
+     1, 36, 37, "a fact is about integer arguments and compile-time values, not f32"},
+    {"kernel k(p: *f32, n: i32) requires(n & 7 == 0) { store(p, 1.0); }",
+     1, 38, 39, "a fact cannot hold '&': a launch checks + - * / % comparisons && || ! and cdiv"},
+    {"kernel k(p: *f32, n: i32) requires(abs(n) < 5) { store(p, 1.0); }",
+     1, 36, 39, "a fact cannot hold 'abs': a launch checks + - * / % comparisons && || ! and cdiv"},
+    {"kernel k(p: *f32, n: i32) requires(noalias(n)) { store(p, 1.0); }",
+     1, 44, 45, "noalias is about a pointer argument, not i32"},
+    {"kernel k<N: i32 = 3>(p: *f32) requires(N > 4) { store(p, 1.0); }",
+     1, 40, 45, "this fact is false for these parameters: N > 4"},
+    {"kernel k(p: *f32, n: i32) requires(m == 1) { store(p, 1.0); }",
+     1, 36, 37, "unknown name 'm'"},
+    {"kernel k(p: *f32) launch(num_warps = 3) { store(p, 1.0); }",
+     1, 38, 39, "num_warps is a power of two from 1 to 32, not 3"},
+    {"kernel k(p: *f32) launch(warps = 4) { store(p, 1.0); }",
+     1, 26, 31, "unknown launch option 'warps'; there are num_warps and cluster"},
+    {"kernel k(p: *f32) launch(cluster = [2, 1, 1]) { store(p, 1.0); }",
+     1, 36, 45, "clusters are not supported by this version; leave 'cluster' out"},
+    {"kernel k<N: i32>(p: *f32) { store(p, 1.0); }",
+     1, 10, 11, "compile-time parameter 'N' has no default; give it a value, as in N=128"},
+    {"kernel k<N: i32 = 1.5>(p: *f32) { store(p, 1.0); }",
+     1, 19, 22, "parameter 'N' has type i32, not a float literal"},
+    {"kernel k<N: i8 = 300>(p: *f32) { store(p, 1.0); }",
+     1, 18, 21, "300 does not fit in i8"},
+    {"kernel k<T: dtype = 3>(p: *T) { store(p, 1.0); }",
+     1, 21, 22, "parameter 'T' has type dtype, not an integer literal"},
+    {"kernel k(p: *float) { store(p, 1.0); }",
+     1, 14, 19, "write 'f32' for 'float'"},
+    {"kernel k(p: *f32, x: f32[8]) { store(p, 1.0); }",
+     1, 22, 28, "an argument cannot be a tile (f32[8]): pass a pointer and load from it"},
+    {"kernel k(p: *f32, t: dtype) { store(p, 1.0); }",
+     1, 22, 27, "'dtype' is known at compile time: write 't: dtype' in < >, not in ( )"},
+    {"kernel k(a: tensor_desc<f16, [64, 64]>, p: *f16) { let x = a.load([0, 0]); let y = x + 1.0; }",
+     1, 13, 39, "tensor descriptors are not lowered by this version; pass a pointer and strides, and use load and store"},
+    {"kernel k(a: tensor_desc<f16, [64, 64]>, p: *f16) { let x = a.load([0]); }",
+     1, 67, 70, "a block of tensor_desc<f16, [64, 64]> has 2 offsets, and this is 1"},
+    {"kernel k(a: tensor_desc<f16, [64, 64]>, p: *f16) { a.store([0, 0], zeros([64, 32], f16)); }",
+     1, 68, 88, "f16[64, 32] is not a block of tensor_desc<f16, [64, 64]>"},
+    {"kernel k(a: tensor_desc<f16, [64, 64]>, p: *f16) { a.store([0, 0], zeros([64, 64], f32)); }",
+     1, 68, 88, "the value has type f32, and the memory is tensor_desc<f16, [64, 64]>; convert it with .to(f16)"},
+    {"kernel k(a: tensor_desc<f16, [64, 64]>, p: *f16) { let x = load(a); }",
+     1, 65, 66, "load takes a pointer; a tensor descriptor has the methods .load and .store"},
+    {"kernel k(a: tensor_desc<f16, [64, 62]>, p: *f16) { a.store([0, 0], zeros([64, 64], f16)); }",
+     1, 35, 37, "an extent is p * 2^k with odd p up to 15, and 62 is not"},
+    {"const A = B + 1;\n"
+     "const B = A;\n"
+     "kernel k(p: *f32) { store(p + A, 1.0); }",
+     1, 7, 8, "the value of 'A' depends on itself"},
+    {"const A = program_id(0);\n"
+     "kernel k(p: *f32) { store(p + A, 1.0); }",
+     1, 11, 24, "the value of 'A' must be known at compile time"},
+    {"const A = 1;\n"
+     "const A = 2;\n"
+     "kernel k(p: *f32) { store(p + A, 1.0); }",
+     2, 7, 8, "'A' is defined twice"},
+    {"fn max(a, b) { return a; }\n"
+     "kernel k(p: *f32) { store(p, 1.0); }",
+     1, 4, 7, "'max' is the name of an operation; choose another"},
+    {"const f16 = 1;\n"
+     "kernel k(p: *f32) { store(p, 1.0); }",
+     1, 7, 10, "'f16' is the name of a data type; choose another"},
+    {"const A = 1;\n"
+     "kernel k(p: *f32) { A = 2; }",
+     2, 21, 22, "'A' cannot be assigned: it is defined at the top of a file"},
+    {"import \"missing.tlx\";\n"
+     "kernel k(p: *f32) { store(p, missing_fn(1.0)); }",
+     1, 8, 21, "cannot find the file \"missing.tlx\""},
+    {"import \"self.tlx\";\n"
+     "kernel k(p: *f32) { store(p, 1.0); }",
+     1, 8, 18, "this import closes a cycle: self.tlx → other.tlx → self.tlx"},
+    {"import \"one.tlx\";\n"
+     "import \"two.tlx\";\n"
+     "kernel k(p: *f32) { store(p, shared(1.0)); }",
+     3, 30, 36, "'shared' comes from both \"one.tlx\" and \"two.tlx\"; rename one"},
+    {"fn a(x) { return b(x); }\n"
+     "fn b(x) { return c(x); }\n"
+     "fn c(x) { return a(x); }\n"
+     "kernel k(p: *f32) { store(p, a(1.0)); }",
+     3, 18, 19, "'a' calls itself, and functions are inlined; write a loop"},
+    {"fn f(x) { return x + n; }\n"
+     "kernel k(p: *f32, n: i32) { store(p + f(1), 1.0); store(p + f(2), 1.0); }",
+     1, 22, 23, "unknown name 'n'"},
+    {"fn f(x, y: i32, x2: *f32) { return x; }\n"
+     "kernel k(p: *f32, n: i32) { store(p + f(1, 2, n), 1.0); }",
+     2, 47, 48, "parameter 'x2' has type *f32, not i32"},
+    {"kernel k(p: *f32) { store(p, 1.0); }\n"
+     "kernel k(p: *f32) { store(p, 2.0); }",
+     2, 8, 9, "'k' is defined twice"},
+    {"fn f(x) { return x; }",
+     1, 1, 2, "the file holds no kernel"},
+    {"kernel a(p: *f32) { store(p, 1.0); }\n"
+     "kernel b(p: *f32) { store(p, 2.0); }",
+     1, 1, 2, "the file holds 2 kernels, 'a', 'b': say which one to compile"},
+    {"kernel k(p: *f32, p: i32) { store(p, 1.0); }",
+     1, 19, 20, "'p' is named twice"},
+    {"kernel k(p: *f32) { static for i in range(0, 4096) { static for j in range(0, 4096) { store(p, 1.0); } } }",
+     1, 54, 84, "the kernel needs more than 20000 operations; that is the limit: unroll less, or split it"},
+  };
+  for (const Wrong &wrong : table) check(wrong, wrong.text);
+}
+// clang-format on
+
+TEST_CASE("independent errors are all reported, and what follows from one is not") {
+  Elaborated e(program("let x = n + undefined1; let y = x + 1; let z = undefined2; store(p + y, z);\n"
+                       "var w = zeros([3 * 7], f32); w = w + 1.0;\n"
+                       "for i in range(0, x) { store(p + i, s + n); }\n"
+                       "if undefined3 { store(p, n); } else { store(h, s); }"));
+  CHECK(e.errors() == "2:13-23 unknown name 'undefined1'\n"
+                      "2:48-58 unknown name 'undefined2'\n"
+                      "3:16-21 an extent is p * 2^k with odd p up to 15, and 21 is not\n"
+                      "4:39-40 '+' mixes integer i32 with f32; convert the integer with .to(f32)\n"
+                      "5:4-14 unknown name 'undefined3'\n"
+                      "5:26-27 the value has type i32, and the memory is *f32; convert it with .to(f32)\n"
+                      "5:48-49 the value has type f32, and the memory is *f16; convert it with .to(f16)");
+}
+
+TEST_CASE("a mistake in a function is said once, with the way to it") {
+  Elaborated e("fn f(x) { return g(x) + 1; }\nfn g(x) { return x + no_such; }\n"
+               "kernel k(p: *f32, n: i32) { store(p + f(1), 1.0); store(p + f(n), 1.0); }\n");
+  REQUIRE(e.diags.all().size() == 1);
+  const Diagnostic &d = e.diags.all()[0];
+  CHECK(d.message == "unknown name 'no_such'");
+  REQUIRE(d.notes.size() == 2);
+  CHECK(d.notes[0].message == "in a call of 'g' from here");
+  CHECK(d.notes[0].loc.line == 1);
+  CHECK(d.notes[1].message == "in a call of 'f' from here");
+  CHECK(d.notes[1].loc.line == 3);
+}
+
+TEST_SUITE_END();
