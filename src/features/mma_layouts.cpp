@@ -145,7 +145,8 @@ layout::TileLayout operandALayout(const Target &target, const MmaInstruction &mm
 }
 layout::TileLayout operandBLayout(const Target &target, const MmaInstruction &mma, int64_t tileK, int64_t tileN, WarpGrid grid) {
   Unit u = target.vendor == Vendor::Nvidia ? nvidiaB(mma) : amdB(mma);
-  layout::TileLayout l = tile(u, tileK, tileN, mma.k, mma.n, {1, grid.n}, {0u, 1u});
+  // N first: an ldmatrix.x4 then holds two column blocks of one k step.
+  layout::TileLayout l = tile(u, tileK, tileN, mma.k, mma.n, {1, grid.n}, {1u, 0u});
   layout::TileLayout::Bases bases = l.allBases();
   auto &warp = bases[unsigned(layout::InDim::Warp)];
   for (unsigned m = 1; m < grid.m; m *= 2) warp.insert(warp.begin(), Coord{0, 0});

@@ -83,11 +83,12 @@ std::optional<MatrixPlan> planRows(const MemoryMap &map, unsigned packBits, bool
   }
   if (!rowsFit(map, rows, packBits)) return std::nullopt;
 
-  // The bits with the lowest offsets number the matrices: they are the ones that a swizzle mixes with the thread, so
-  // the instructions are left with constants. Copies (image 0) last. If box indices forbid a pair, the next one.
+  // The lowest register bits number the matrices: one instruction then fills consecutive registers of one fragment, which a matrix
+  // instruction takes as they are (other orders cost a move a register). Copies (image 0) last. If box indices forbid a pair, the
+  // next one.
   llvm::SmallVector<unsigned, 8> bits;
   for (unsigned bit = packBits; bit < map.reg.size(); ++bit) bits.push_back(bit);
-  std::stable_sort(bits.begin(), bits.end(), [&](unsigned a, unsigned b) { return map.reg[a] - 1 < map.reg[b] - 1; });
+  std::stable_partition(bits.begin(), bits.end(), [&](unsigned bit) { return map.reg[bit] != 0; });
   for (size_t i = 0; i < bits.size(); ++i)
     for (size_t j = i + 1; j < bits.size(); ++j)
       if (auto plan = build(map, rows, packBits, transposed, {bits[i], bits[j]})) return plan;
