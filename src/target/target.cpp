@@ -33,7 +33,7 @@ bool emit(Module &module, const features::Target &target, const Options &options
     raw_string_ostream os(out.llvmIr);
     module.print(os, nullptr);
   }
-  ok = ok && timed("codegen", [&] { return emitAssembly(module, target, options, assembly, diags); });
+  ok = ok && timed("back end", [&] { return emitAssembly(module, target, options, assembly, diags); });
   if (ok) {
     out.assembler = assemblerIdentity(target, options);
     ok = timed("assemble", [&] { return assemble(assembly, target, options, out, diags); });

@@ -45,7 +45,7 @@ struct Output {
   Resources resources;
   std::string assembler;         // identity, as assemblerIdentity
   std::string log;               // what the assembler printed
-  std::vector<StageTime> stages; // expand, optimize, codegen, assemble
+  std::vector<StageTime> stages; // expand, optimize, back end, assemble
   std::vector<std::string> warnings;
 };
 
