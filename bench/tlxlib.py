@@ -54,12 +54,12 @@ class Library:
         self._check(lambda e: self.c.tlx_device_open(self.context, name.encode(), ctypes.byref(handle), e))
         return handle
 
-    def compile(self, source, file_name, kernel, target, device=None, params=(), facts=(), keep=0):
+    def compile(self, source, file_name, kernel, target, device=None, params=(), facts=(), keep=0, assembler=None):
         plist = (_Param * len(params))(*[_Param(n.encode(), str(v).encode()) for n, v in params])
         flist = (ctypes.c_char_p * len(facts))(*[f.encode() for f in facts])
         o = _CompileOptions(struct_size=ctypes.sizeof(_CompileOptions), file_name=file_name.encode(), kernel=kernel.encode(),
                             params=plist, num_params=len(params), facts=flist, num_facts=len(facts), target=target.encode(),
-                            device=device, keep=keep)
+                            device=device, keep=keep, assembler=assembler.encode() if assembler else None)
         handle = ctypes.c_void_p()
         data = source.encode()
         self._check(lambda e: self.c.tlx_compile(self.context, data, ctypes.c_size_t(len(data)), ctypes.byref(o), ctypes.byref(handle), e))
