@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compiles one kernel with Triton, for a GPU that need not be there, and prints where the time went as JSON (seconds).
+
+compile_time.py starts it with the Python of an environment that holds Triton: triton_compile.py KERNEL TARGET LATER. LATER: how often to
+compile again in this process, each time with the cache emptied. TRITON_CACHE_DIR must be an empty directory; TRITON_PTXAS_PATH names
+ptxas."""
+import json
+import os
+import shutil
+import sys
+import time
+
+KERNELS = {  # file, arguments (":16": known to be divisible by 16; "=1": specialised), parameters, options
+    "matmul": ("triton_matmul", "a=*fp16:16 b=*fp16:16 c=*fp16:16 M=i32:16 N=i32:16 K=i32:16 stride_am=i32:16 stride_ak==1 "
+               "stride_bk=i32:16 stride_bn==1 stride_cm=i32:16 stride_cn==1", {"BM": 128, "BN": 256, "BK": 64, "GROUP_M": 8},
+               {"num_warps": 8, "num_stages": 3}),
+    "vector_add": ("triton_small", "x=*fp32:16 y=*fp32:16 out=*fp32:16 n=i32:16", {"BLOCK": 1024}, {"num_warps": 4}),
+    "softmax": ("triton_small", "x=*bf16:16 y=*bf16:16 cols=i32:16 stride=i64:16", {"BLOCK": 4096}, {"num_warps": 4}),
+}
+
+
+def main():
+    name, target, later = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    cache = os.environ["TRITON_CACHE_DIR"]
+    assert not os.listdir(cache), "TRITON_CACHE_DIR is not empty"
+    clock = [time.perf_counter()]
+    document = {}
+
+    def lap(what):
+        clock.append(time.perf_counter())
+        document[what] = clock[-1] - clock[-2]
+
+    import importlib
+
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+    from triton.compiler.compiler import make_backend
+    from triton.runtime.cache import triton_key
+    lap("import triton")
+    file, arguments, params, options = KERNELS[name]
+    function = getattr(importlib.import_module(file), name)
+    lap("kernel file")
+    gpu = GPUTarget("cuda", int(target.removeprefix("sm_").removesuffix("a")), 32)
+    # For its cache key Triton hashes its own files and asks ptxas for its version, once per process: measured apart from the compile.
+    triton_key()
+    make_backend(gpu).hash()
+    lap("hash own files")
+
+    signature, constants, attributes = {}, {}, {}
+    for item in arguments.split():
+        argument, _, type_ = item.partition("=")
+        at = (function.arg_names.index(argument),)
+        if type_.startswith("="):
+            signature[argument], constants[at] = "constexpr", int(type_[1:])
+            continue
+        signature[argument], _, divisor = type_.partition(":")
+        if divisor:
+            attributes[at] = [["tt.divisibility", int(divisor)]]
+    for parameter, value in params.items():
+        signature[parameter], constants[(function.arg_names.index(parameter),)] = "constexpr", value
+    source = ASTSource(fn=function, signature=signature, constexprs=constants, attrs=attributes)
+
+    stages = {}
+
+    def listener(**report):
+        stages.clear()
+        stages["ast to ttir"] = report["times"].ir_initialization * 1e-6
+        stages.update({stage: us * 1e-6 for stage, us in report["times"].lowering_stages})
+
+    triton.knobs.compilation.listener = listener
+    document["compiles"] = []
+    for _ in range(1 + later):
+        shutil.rmtree(cache)
+        os.mkdir(cache)
+        start, start_cpu = time.perf_counter(), time.process_time()
+        kernel = triton.compile(source, target=gpu, options=options)
+        document["compiles"].append({"call": time.perf_counter() - start, "cpu": time.process_time() - start_cpu, "stages": dict(stages)})
+    document["version"] = triton.__version__
+    document["ptx"] = kernel.asm["ptx"]
+    document["shared"] = kernel.metadata.shared
+    json.dump(document, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
