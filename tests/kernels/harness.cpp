@@ -125,9 +125,9 @@ const std::string &deviceId() {
   return id;
 }
 bool onSimulator() { return deviceId() == "sim"; }
-bool full() {
+unsigned seeds() {
   const char *v = std::getenv("TLX_TEST_FULL");
-  return v && *v == '1';
+  return v && *v == '1' ? 20 : 5;
 }
 std::vector<std::string> targets() {
   if (const char *v = std::getenv("TLX_TEST_TARGETS")) {

@@ -65,9 +65,9 @@ bool onSimulator();
 /// The targets that the device runs: all on the simulator, those of its vendor on a GPU.
 std::vector<std::string> targets();
 /// In-order, late, early, and random with `seeds` seeds; one setting on a GPU.
-std::vector<Setting> settings(const std::string &target, unsigned seeds = 1);
-/// TLX_TEST_FULL=1: the long form.
-bool full();
+std::vector<Setting> settings(const std::string &target, unsigned seeds);
+/// Seeds of the random schedule: five, and twenty in the long form (TLX_TEST_FULL=1).
+unsigned seeds();
 
 /// A compiled kernel of kernels/<file>.
 struct Program {

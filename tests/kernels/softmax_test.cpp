@@ -49,12 +49,12 @@ TEST_CASE("softmax") {
       for (int warps : {1, 4}) {
         CAPTURE(target); CAPTURE(type); CAPTURE(warps);
         CompileSpec spec{"softmax.tlx", "softmax", {{"BLOCK", "512"}, {"T", type}, {"WARPS", std::to_string(warps)}}, {}};
-        unsigned seeds = full() ? 5 : 1;
-        run(spec, target, type, 3, 512, 512, seeds);
-        run(spec, target, type, 3, 1, 1, seeds);
-        run(spec, target, type, 2, 389, 400, seeds);
+        unsigned count = seeds();
+        run(spec, target, type, 3, 512, 512, count);
+        run(spec, target, type, 3, 1, 1, count);
+        run(spec, target, type, 2, 389, 400, count);
         spec.facts = {"aligned(x, 16)", "aligned(y, 16)", "cols % 16 == 0", "stride % 16 == 0"};
-        run(spec, target, type, 2, 400, 416, seeds);
+        run(spec, target, type, 2, 400, 416, count);
       }
 }
 
@@ -63,10 +63,10 @@ TEST_CASE("softmax of rows longer than a block") {
     for (const char *type : {"f32", "bf16"}) {
       CAPTURE(target); CAPTURE(type);
       CompileSpec spec{"softmax_long.tlx", "softmax_long", {{"BLOCK", "256"}, {"T", type}}, {}};
-      unsigned seeds = full() ? 5 : 1;
-      run(spec, target, type, 2, 1000, 1003, seeds);
-      run(spec, target, type, 2, 256, 256, seeds);
-      run(spec, target, type, 1, 1, 1, seeds);
+      unsigned count = seeds();
+      run(spec, target, type, 2, 1000, 1003, count);
+      run(spec, target, type, 2, 256, 256, count);
+      run(spec, target, type, 1, 1, 1, count);
     }
 }
 

@@ -23,7 +23,7 @@ TEST_CASE("vector_add") {
           std::vector<double> want;
           for (int i = 0; i < n; ++i) want.push_back(x.get(i) + y.get(i));
           auto dx = upload(x), dy = upload(y);
-          for (const Setting &s : settings(target, full() ? 5 : 1)) {
+          for (const Setting &s : settings(target, seeds())) {
             out.poison();
             auto dout = upload(out);
             CHECK(p.run({uint32_t((n + 255) / 256)}, {dx, dy, dout, n}, s) == "");
