@@ -267,6 +267,7 @@ Val Elaborator::opTo(CallArgs &a) {
     if (!rounds) return error(Diag::ElRoundingUse, a.locs[2], ir::scalarName(from), ir::scalarName(*to));
     if (r.s == "rtz") rounding = "rtz";
   }
+  if (x.isFloat() && *to == Scalar::U64 && x.f >= 9223372036854775808.0) return error(Diag::ElOverflow, a.loc);
   if (x.isNumber() && rounding.empty()) return convertConst(x, *to);
   ir::Value *v = materialize(x, a.locs[0]);
   if (!v || from == *to) return v ? Val::runtime(v) : Val::poison();

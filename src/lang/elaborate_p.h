@@ -246,7 +246,7 @@ public:
   std::optional<std::pair<ir::Value *, ir::Value *>> unify(const Val &a, const Val &b, Loc loc, llvm::StringRef what);
   ir::Value *convert(ir::Value *v, ir::Scalar type, llvm::StringRef rounding = {});
   Val convertConst(const Val &v, ir::Scalar type);
-  double roundTo(double value, ir::Scalar type);
+  static double roundTo(double value, ir::Scalar type);
 
   //===-- elaborate_exprs.cpp
   /// An expression whose value is used: a call that returns nothing is an error.

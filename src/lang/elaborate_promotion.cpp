@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/bit.h"
 
 namespace tlx::lang {
 
@@ -82,6 +83,15 @@ double Elaborator::roundTo(double value, Scalar type) {
   return v.convertToDouble();
 }
 
+/// An integer rounded once to `type`: on the way through f64 to odd, so that the second rounding is right.
+static double integerTo(int64_t i, Scalar type) {
+  double d = double(i);
+  if (type == Scalar::F64 || __int128(d) == i) return d;
+  auto bits = llvm::bit_cast<uint64_t>(d);
+  if (!(bits & 1)) d = std::nextafter(d, __int128(d) < i ? INFINITY : -INFINITY);
+  return Elaborator::roundTo(d, type);
+}
+
 static bool inRange(int64_t v, Scalar s) {
   unsigned bits = ir::scalarBits(s);
   if (ir::isSignedInt(s)) return bits == 64 || (v >= -(int64_t(1) << (bits - 1)) && v < int64_t(1) << (bits - 1));
@@ -121,7 +131,7 @@ Val Elaborator::convertConst(const Val &v, Scalar type) {
     return Val::integer(i, type);
   };
   if (type == Scalar::I1) return Val::boolean(v.isFloat() ? v.f != 0 : v.i != 0);
-  if (ir::isFloat(type)) return Val::floating(roundTo(v.isFloat() ? v.f : double(v.i), type), type);
+  if (ir::isFloat(type)) return Val::floating(v.isFloat() ? roundTo(v.f, type) : integerTo(v.i, type), type);
   if (!v.isFloat()) return wrapInt(v.i);
   // Float to integer truncates and saturates, NaN gives 0.
   if (std::isnan(v.f)) return Val::integer(0, type);
@@ -147,7 +157,7 @@ ir::Value *Elaborator::materializeAs(const Val &v, Scalar type, Loc loc, llvm::S
   if (v.isLiteral() && type != Scalar::I1 && (ir::isFloat(type) || v.isInt())) {
     if (!fits(v, type, loc)) return nullptr;
     ++operations;
-    double f = roundTo(v.isFloat() ? v.f : double(v.i), type);
+    double f = v.isFloat() ? roundTo(v.f, type) : integerTo(v.i, type);
     return ir::isFloat(type) ? b().constantFloat(context.scalar(type), f) : b().constant(context.scalar(type), v.i);
   }
   if (v.scalar() != type) {
