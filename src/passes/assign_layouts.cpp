@@ -295,6 +295,25 @@ struct Assigner {
     converted->def()->setOperand(0, v);
   }
 
+  Layout defaultLayout(llvm::ArrayRef<int64_t> shape) {
+    llvm::SmallVector<unsigned, 4> order;
+    for (unsigned d = shape.size(); d-- > 0;) order.push_back(d);
+    return context.unique(layout::defaultBlocked(shape, 1, order, target.warpSize, module.kernel.numWarps));
+  }
+  /// Each lane and warp bit moves along the axis or across it, not both, and none holds copies along the axis: what reductions over lanes
+  /// and warps take. Pins may be otherwise.
+  static bool reducible(const TileLayout &l, unsigned axis) {
+    for (layout::InDim dim : {layout::InDim::Lane, layout::InDim::Warp})
+      for (unsigned i = 0; i < l.bits(dim); ++i) {
+        const layout::Coord &c = l.bases(dim)[i];
+        if (!c[axis]) continue;
+        if (l.redundantMask(dim) >> i & 1) return false;
+        for (unsigned d = 0; d < c.size(); ++d)
+          if (d != axis && c[d]) return false;
+      }
+    return true;
+  }
+
   void fixOp(Op &op) {
     Value *r = op.numResults() ? op.result(0) : nullptr;
     Value *x = op.numOperands() ? op.operand(0) : nullptr;
@@ -305,10 +324,16 @@ struct Assigner {
     case Opcode::Dot:
       require(op, 0, dots[&op].a);
       require(op, 1, dots[&op].b);
+      // Two dots of one class may use different instructions: the class has the layout of the first.
+      require(op, 2, dots[&op].accumulator);
+      produce(op, 0, dots[&op].accumulator);
       break;
     case Opcode::ExpandDims: require(op, 0, context.unique(layout::slice(*r->type.layout(), op.intAttr(Attr::axis)))); break;
     case Opcode::Broadcast: require(op, 0, context.unique(shrunk(*r->type.layout(), x->type.shape()))); break;
     case Opcode::Reduce:
+      if (!reducible(*x->type.layout(), op.intAttr(Attr::axis)))
+        for (unsigned i = 0; i < op.numOperands(); ++i) require(op, i, defaultLayout(x->type.shape()));
+      x = op.operand(0);
       for (unsigned i = 0; i < op.numResults(); ++i)
         if (op.result(i)->type.isTile())
           produce(op, i, context.unique(layout::slice(*x->type.layout(), op.intAttr(Attr::axis))));
@@ -421,9 +446,7 @@ struct Assigner {
     // 4. the rest, in program order
     auto defaults = [&](Value *v) {
       if (!v->type.isTile() || layoutOf(v)) return;
-      llvm::SmallVector<unsigned, 4> order;
-      for (unsigned d = v->type.rank(); d-- > 0;) order.push_back(d);
-      assign(v, context.unique(layout::defaultBlocked(v->type.shape(), 1, order, target.warpSize, module.kernel.numWarps)));
+      assign(v, defaultLayout(v->type.shape()));
     };
     for (Op *op : all) {
       for (Value *v : op->operands()) defaults(v);

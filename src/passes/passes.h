@@ -27,6 +27,8 @@ bool lowerConversions(ir::Module &module, const features::Target &target, Diagno
 bool annotateAccesses(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Gives every buffer an offset by lifetime; too much is an error with the map: plan_memory.cpp.
 bool planMemory(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// Bytes of a buffer, all slots of a ring.
+int64_t bufferBytes(ir::Type buffer);
 /// The map that planMemory made, for people.
 std::string memoryMap(const ir::Module &module);
 /// Barriers where accesses of shared memory by different threads meet: insert_barriers.cpp.

@@ -17,6 +17,7 @@
 // slot at the bottom of the iteration; the same barrier publishes them. What a load's address needs (the slice) is cloned and runs
 // S - 1 iterations ahead in carried values of its own.
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SetVector.h"
 
 #include "ir/builder.h"
@@ -60,25 +61,47 @@ struct LoopPipeliner {
     return false;
   }
 
-  static Value *rootPointer(Value *v) {
-    for (;;) {
-      if (Op *def = v->def()) {
-        if (def->is(Opcode::For) || def->is(Opcode::While) || def->is(Opcode::If)) return nullptr;
-        if (def->numOperands() == 0 || !def->operand(0)->type.isPointerLike()) return nullptr;
-        v = def->operand(0);
-      } else {
-        Op *parent = v->block()->parentOp();
-        if (!parent) return v; // a kernel argument
-        if (!parent->is(Opcode::For) || v->index() == 0) return nullptr;
-        v = parent->operand(2 + v->index());
+  /// The kernel arguments that a pointer may be derived from. False if some are not known.
+  static bool rootPointers(Value *v, llvm::SmallPtrSetImpl<Value *> &roots, llvm::SmallPtrSetImpl<Value *> &seen) {
+    if (!seen.insert(v).second) return true;
+    if (Op *def = v->def()) {
+      bool all = true;
+      switch (def->opcode) {
+      case Opcode::For:
+        return rootPointers(def->operand(3 + v->index()), roots, seen) &&
+               rootPointers(def->body().terminator()->operand(v->index()), roots, seen);
+      case Opcode::If:
+        for (unsigned r = 0; r < 2; ++r) all = all && rootPointers(def->body(r).terminator()->operand(v->index()), roots, seen);
+        return all;
+      default:
+        if (!def->has(Pure)) return false;
+        bool any = false; // a select or join has two
+        for (Value *o : def->operands())
+          if (o->type.isPointerLike()) any = true, all = all && rootPointers(o, roots, seen);
+        return any && all;
       }
     }
+    Op *parent = v->block()->parentOp();
+    if (!parent) {
+      roots.insert(v);
+      return true;
+    }
+    if (!parent->is(Opcode::For) || v->index() == 0) return false;
+    return rootPointers(parent->operand(2 + v->index()), roots, seen) &&
+           rootPointers(v->block()->terminator()->operand(v->index() - 1), roots, seen);
   }
   bool noAlias(Value *a, Value *b) {
-    if (!a || !b || a == b) return false;
-    for (const Fact &f : module.kernel.facts)
-      if (f.noalias && f.program.size() == 1 && (f.program[0].value == a->index() || f.program[0].value == b->index())) return true;
-    return false;
+    llvm::SmallPtrSet<Value *, 4> rootsOfA, rootsOfB, seenA, seenB;
+    if (!rootPointers(a, rootsOfA, seenA) || !rootPointers(b, rootsOfB, seenB)) return false;
+    auto stated = [&](Value *v) {
+      return llvm::any_of(module.kernel.facts, [&](const Fact &f) {
+        return f.noalias && f.program.size() == 1 && f.program[0].value == v->index();
+      });
+    };
+    for (Value *x : rootsOfA)
+      for (Value *y : rootsOfB)
+        if (x == y || (!stated(x) && !stated(y))) return false;
+    return true;
   }
 
   /// The ops that a value needs, inside the loop's body. False if it depends on memory or control flow there.
@@ -114,7 +137,7 @@ struct LoopPipeliner {
       if (!op.is(Opcode::Load) || !op.operand(0)->type.isTile()) continue;
       llvm::DenseSet<Value *> seen;
       if (hasDot && !feedsDot(op.result(), seen)) continue;
-      bool aliased = llvm::any_of(stores, [&](Op *s) { return !noAlias(rootPointer(s->operand(0)), rootPointer(op.operand(0))); });
+      bool aliased = llvm::any_of(stores, [&](Op *s) { return !noAlias(s->operand(0), op.operand(0)); });
       if (aliased) {
         why = "a store in it may write what the load reads; state noalias(pointer) in requires";
         continue;
@@ -142,7 +165,8 @@ struct LoopPipeliner {
   static bool isZero(Value *v) {
     Op *def = v->def();
     while (def && (def->is(Opcode::Splat) || def->is(Opcode::Broadcast) || def->is(Opcode::Cast))) def = def->operand(0)->def();
-    return def && def->is(Opcode::Constant) && def->intAttr(Attr::value, 0) == 0 && def->floatAttr(Attr::value) == 0;
+    // -0.0 is not what a copy writes for masked-off elements.
+    return def && def->is(Opcode::Constant) && def->intAttr(Attr::value, 0) == 0 && llvm::bit_cast<uint64_t>(def->floatAttr(Attr::value)) == 0;
   }
 
   // --- rings ----------------------------------------------------------------------------------------------------
@@ -150,8 +174,6 @@ struct LoopPipeliner {
     for (RingLoad &r : loads) {
       Type t = r.load->result()->type;
       llvm::SmallVector<const layout::TileLayout *, 4> accesses{t.layout()};
-      std::vector<layout::TileLayout> transposed;
-      transposed.reserve(8);
       for (const Use &use : r.load->result()->uses()) {
         if (use.op->is(Opcode::ConvertLayout)) accesses.push_back(use.op->result()->type.layout());
       }
@@ -213,6 +235,34 @@ struct LoopPipeliner {
     }
   }
 
+  /// Iterations of the loop as u32 or u64: the distance of two i32 fits u32 exactly. A step may be known only at run time, and then be
+  /// negative, or zero for no iterations.
+  Value *tripCount(Builder &b, Value *lo, Value *hi, Value *step) {
+    Scalar scalar = lo->type.scalar();
+    if (scalarBytes(scalar) < 4) {
+      lo = b.cast(lo, Scalar::I32), hi = b.cast(hi, Scalar::I32), step = b.cast(step, Scalar::I32);
+      scalar = Scalar::I32;
+    }
+    Type type = module.context.scalar(scalarBytes(scalar) == 8 ? Scalar::U64 : Scalar::U32);
+    auto asUnsigned = [&](Value *v) { return v->type == type ? v : b.bitcast(v, type); };
+    Value *zero = b.constant(lo->type, 0), *none = b.constant(type, 0);
+    auto upward = [&] { return b.select(b.cmp(Pred::Gt, hi, lo), asUnsigned(b.binary(Opcode::Sub, hi, lo)), none); };
+    auto downward = [&] { return b.select(b.cmp(Pred::Gt, lo, hi), asUnsigned(b.binary(Opcode::Sub, lo, hi)), none); };
+    Op *known = step->def();
+    if (known && known->is(Opcode::Constant)) {
+      int64_t n = known->intAttr(Attr::value);
+      bool up = n > 0 || !isSignedInt(scalar);
+      Value *size = asUnsigned(up ? step : b.binary(Opcode::Sub, zero, step));
+      return n ? b.binary(Opcode::CeilDiv, up ? upward() : downward(), size) : none;
+    }
+    Value *up = b.cmp(Pred::Gt, step, zero), *still = b.cmp(Pred::Eq, step, zero), *size = step, *span = upward();
+    if (isSignedInt(scalar)) {
+      size = b.select(up, step, b.binary(Opcode::Sub, zero, step));
+      span = b.select(up, span, downward());
+    }
+    return b.binary(Opcode::CeilDiv, b.select(still, none, span), b.select(still, b.constant(type, 1), asUnsigned(size)));
+  }
+
   void transform() {
     Block &oldBody = loop->body();
     bool async = llvm::any_of(loads, [](const RingLoad &r) { return r.async; });
@@ -227,14 +277,11 @@ struct LoopPipeliner {
     slice.insert(ordered.begin(), ordered.end());
 
     Value *lo = loop->operand(0), *hi = loop->operand(1), *step = loop->operand(2);
-    Type index = lo->type, u32 = module.context.scalar(index.scalar() == Scalar::I64 || index.scalar() == Scalar::U64 ? Scalar::U64 : Scalar::U32);
     Builder b(module);
     b.at(loop);
     b.loc = loop->loc;
-    // trips = hi > lo ? cdiv(u32(hi - lo), step) : 0; the difference of two i32 fits u32 exactly.
-    auto asUnsigned = [&](Value *v) { return v->type == u32 ? v : b.bitcast(v, u32); };
-    Value *span = asUnsigned(b.binary(Opcode::Sub, hi, lo));
-    Value *trips = b.select(b.cmp(Pred::Gt, hi, lo), b.binary(Opcode::CeilDiv, span, asUnsigned(step)), b.constant(u32, 0));
+    Value *trips = tripCount(b, lo, hi, step);
+    Type count = trips->type;
 
     // Prologue: iterations 0 … S - 2.
     Map map;
@@ -242,7 +289,7 @@ struct LoopPipeliner {
     map[oldBody.arg(0)] = lo;
     for (int64_t s = 0; s + 1 < stages; ++s) {
       b.loc = loop->loc;
-      Value *guard = b.cmp(Pred::Gt, trips, b.constant(u32, s));
+      Value *guard = b.cmp(Pred::Gt, trips, b.constant(count, s));
       Map inner = map;
       cloneSlice(b, inner);
       Value *slotIndex = b.constI32(s);
@@ -261,7 +308,7 @@ struct LoopPipeliner {
       }
     b.loc = loop->loc;
     unsigned kAhead = inits.size();
-    inits.push_back(b.constant(u32, stages - 1));
+    inits.push_back(b.constant(count, stages - 1));
     inits.push_back(b.constI32(0));
     inits.push_back(b.constI32(stages - 1));
     inits.push_back(map[oldBody.arg(0)]); // the ahead iteration's loop variable
@@ -298,7 +345,7 @@ struct LoopPipeliner {
     out.loc = loop->loc;
     llvm::SmallVector<Value *, 16> yields(oldYield->operands());
     for (unsigned i : aheadArgs) yields.push_back(mapped(ahead, oldYield->operand(i)));
-    yields.push_back(out.binary(Opcode::Add, number, out.constant(u32, 1)));
+    yields.push_back(out.binary(Opcode::Add, number, out.constant(count, 1)));
     yields.push_back(wrap(out, consumer));
     yields.push_back(wrap(out, producer));
     yields.push_back(out.binary(Opcode::Add, ahead[body.arg(0)], step));

@@ -23,10 +23,6 @@ struct BufferRange {
   int64_t offset = 0;
 };
 
-int64_t bytesOf(Type t) {
-  return t.sharedLayout()->elements() * scalarBytes(t.scalar()) * t.depth();
-}
-
 /// Numbers ops in program order; a use inside a loop that does not hold the buffer's alloc lasts to the loop's end.
 struct Lifetimes {
   llvm::DenseMap<Op *, unsigned> position, end;
@@ -58,13 +54,17 @@ std::string line(const BufferRange &b) {
 
 } // namespace
 
+int64_t bufferBytes(Type t) {
+  return (t.sharedLayout() ? t.sharedLayout()->elements() : t.elements()) * scalarBytes(t.scalar()) * t.depth();
+}
+
 bool planMemory(Module &module, const features::Target &target, Diagnostics &diagnostics) {
   Lifetimes lifetimes;
   lifetimes.number(module.kernel.body);
   std::vector<BufferRange> buffers;
   module.kernel.body.walk([&](Op &op) {
     if (op.is(Opcode::LocalAlloc))
-      buffers.push_back({&op, bytesOf(op.result()->type), lifetimes.position[&op], lifetimes.lastUse(op, op.result())});
+      buffers.push_back({&op, bufferBytes(op.result()->type), lifetimes.position[&op], lifetimes.lastUse(op, op.result())});
   });
   // Largest first, at the lowest offset where nothing alive at the same time lies.
   std::vector<BufferRange *> order;
@@ -105,7 +105,7 @@ std::string memoryMap(const Module &module) {
   std::string out = llvm::formatv("shared memory: {0} bytes", module.kernel.sharedBytes);
   std::vector<BufferRange> buffers;
   const_cast<Block &>(module.kernel.body).walk([&](Op &op) {
-    if (op.is(Opcode::LocalAlloc)) buffers.push_back({&op, bytesOf(op.result()->type), 0, 0, op.intAttr(Attr::offset)});
+    if (op.is(Opcode::LocalAlloc)) buffers.push_back({&op, bufferBytes(op.result()->type), 0, 0, op.intAttr(Attr::offset)});
   });
   llvm::stable_sort(buffers, [](const BufferRange &a, const BufferRange &b) { return a.offset < b.offset; });
   for (const BufferRange &b : buffers) out += line(b);

@@ -134,6 +134,15 @@ private:
       if (op->isIntDivRem()) divide(*op);
       return true;
     }
+    if (auto *select = dyn_cast<SelectInst>(&i)) {
+      // Code generation makes divisors harmless: select(divisor == 0, 1, divisor).
+      if (select->hasMetadata("tlx.divisor")) {
+        IRBuilder<> b(select);
+        Value *zero = b.CreateZExt(select->getCondition(), b.getInt32Ty());
+        b.CreateCall(division, {zero, b.getInt32(siteOf(*select, "division"))});
+      }
+      return true;
+    }
     if (auto *call = dyn_cast<CallInst>(&i)) {
       Function *callee = call->getCalledFunction();
       if (isa<MemIntrinsic>(call) && (call->getArgOperand(0)->getType()->getPointerAddressSpace() == kGlobal ||

@@ -54,7 +54,7 @@ kernel @add(%x: *f32, %n: i32) target = "sm_80" warps = 4 warp_size = 32 shared_
 - Layouts stand at the top, as the literals of the language: `#0` for tiles, `#s0` for buffers. A literal takes its shape from the
   type that names it.
 - A fact is what the launcher checks: its text, then a program for a stack machine (`const N`, `arg I`, `add sub mul div mod neg eq
-  ne lt le gt ge and or not`). `fact noalias` is not checked.
+  ne lt le gt ge and or not`). `fact noalias` is checked on the simulator only.
 - Locations (`loc(file:line:column-end)`) are printed on request. An operation read without one gets the place of its own text.
 - What is printed and parsed prints the same bytes again. Text that cannot be read gives one diagnostic at its column.
 

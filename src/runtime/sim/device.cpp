@@ -19,6 +19,9 @@ namespace {
 class SimKernel final : public LoadedKernel {
 public:
   std::unique_ptr<tlx::sim::Program> program;
+  std::string name;
+  std::vector<ArgInfo> args;
+  std::vector<Fact> noAlias;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -120,12 +123,19 @@ public:
       return s;
     if (!kernel->program)
       return Status::error(Code::Internal, "the simulator cannot load kernel '" + metadata.name + "': " + error);
+    kernel->name = metadata.name;
+    kernel->args = metadata.args;
+    for (const Fact &fact : metadata.facts)
+      if (fact.noalias && fact.program.size() == 1 && uint64_t(fact.program[0].value) < metadata.args.size())
+        kernel->noAlias.push_back(fact);
     loaded = std::move(kernel);
     return Status::ok();
   }
 
   Status launch(const LoadedKernel &loaded, const Grid &grid, const ParamBuffer &params, void *,
                 const SimOptions &options, SimReport *report) override {
+    const auto &kernel = static_cast<const SimKernel &>(loaded);
+    if (Status status = checkNoAlias(kernel, params)) return status;
     tlx::sim::LaunchConfig config;
     config.grid[0] = grid.x;
     config.grid[1] = grid.y;
@@ -147,7 +157,7 @@ public:
     config.seed = options.seed;
     if (options.maxSteps) config.maxSteps = options.maxSteps;
     const tlx::sim::LaunchResult result =
-        tlx::sim::launch(*static_cast<const SimKernel &>(loaded).program, config, {params.bytes, params.size}, memory);
+        tlx::sim::launch(*kernel.program, config, {params.bytes, params.size}, memory);
     SimReport local;
     fillReport(result, local);
     Status status;
@@ -166,6 +176,27 @@ public:
   }
 
 private:
+  /// A noalias pointer must be the only argument that points into its memory (one allocation or registered range): which parts of it a
+  /// kernel touches is not known before it runs.
+  Status checkNoAlias(const SimKernel &kernel, const ParamBuffer &params) const {
+    auto extentOf = [&](const ArgInfo &arg) {
+      void *pointer = nullptr;
+      if (arg.kind == ArgInfo::Kind::Pointer) std::memcpy(&pointer, params.bytes + arg.offset, sizeof pointer);
+      const auto extent = memory.find(pointer);
+      return extent ? extent->begin : 0;
+    };
+    for (const Fact &fact : kernel.noAlias) {
+      const size_t own = size_t(fact.program[0].value);
+      const uintptr_t extent = extentOf(kernel.args[own]);
+      if (!extent) continue;
+      for (size_t i = 0; i < kernel.args.size(); ++i)
+        if (i != own && extentOf(kernel.args[i]) == extent)
+          return Status::error(Code::Fact, "kernel '" + kernel.name + "' requires '" + fact.text +
+                                               "', which does not hold here: '" + kernel.args[i].name +
+                                               "' points into the same memory as '" + kernel.args[own].name + "'");
+    }
+    return Status::ok();
+  }
   static Status notOurs(const char *what, const void *address) {
     char text[32];
     std::snprintf(text, sizeof text, "%p", address);
