@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Reductions: a tree over the registers of a thread in the order of the axis, then a butterfly over the lanes along it.
-// Each step combines a pair that both sides see, and a combiner is commutative, so all lanes end with the same bits.
+// Each step combines a pair that both sides see, the lower lane's values on the left unless the combiner is commutative
+// to the last bit, so all lanes end with the same bits: a scalar is uniform.
 // Across warps a pass has made a partial reduction (the axis keeps an element a warp), a conversion and a reduction in
 // registers of it.
 #include "codegen/codegen_p.h"
@@ -8,6 +9,35 @@
 using namespace llvm;
 
 namespace tlx::codegen {
+
+namespace {
+/// Whether `u` computes from a combiner's arguments what `v` does when left and right ones change places.
+bool mirrored(const ir::Block &body, ir::Value *u, ir::Value *v,
+              std::map<std::pair<ir::Value *, ir::Value *>, bool> &known) {
+  using ir::Opcode;
+  const unsigned n = body.numArgs() / 2;
+  for (unsigned i = 0; i < body.numArgs(); ++i)
+    if (u == body.arg(i)) return v == body.arg(i < n ? i + n : i - n);
+  const ir::Op *a = u->def(), *c = v->def();
+  if (!a || !c || a->parent() != &body || c->parent() != &body) return u == v;
+  if (auto it = known.find({u, v}); it != known.end()) return it->second;
+  bool same =
+      a->opcode == c->opcode && a->numOperands() == c->numOperands() && a->attrs() == c->attrs() && u->type == v->type;
+  auto operands = [&](unsigned i, unsigned j) { return mirrored(body, a->operand(i), c->operand(j), known); };
+  if (same) {
+    bool straight = true;
+    for (unsigned i = 0; straight && i < a->numOperands(); ++i) straight = operands(i, i);
+    static constexpr Opcode kCommutative[] = {Opcode::Add, Opcode::Mul, Opcode::And,    Opcode::Or,    Opcode::Xor,
+                                              Opcode::Min, Opcode::Max, Opcode::MinNan, Opcode::MaxNan};
+    same = straight || (is_contained(kCommutative, a->opcode) && operands(0, 1) && operands(1, 0));
+  }
+  return known[{u, v}] = same;
+}
+bool commutative(const ir::Block &body) {
+  std::map<std::pair<ir::Value *, ir::Value *>, bool> known;
+  return all_of(body.terminator()->operands(), [&](ir::Value *v) { return mirrored(body, v, v, known); });
+}
+} // namespace
 
 RegList Generator::inlineRegion(const ir::Block &body, Regs args) {
   for (unsigned i = 0; i < body.numArgs(); ++i) set(body.arg(i), args[i]);
@@ -78,6 +108,7 @@ void Generator::emitReduce(const ir::Op &op) {
     indexOf[key] = reduced.size();
     reduced.push_back(std::move(level[0]));
   }
+  const bool ordered = !butterflies.empty() && !commutative(body);
   for (unsigned mask : butterflies) {
     SmallVector<RegList, 4> other; // by operand, then group
     for (unsigned i = 0; i < count; ++i) {
@@ -88,6 +119,11 @@ void Generator::emitReduce(const ir::Op &op) {
     for (unsigned g = 0; g < reduced.size(); ++g) {
       RegList args = reduced[g];
       for (unsigned i = 0; i < count; ++i) args.push_back(other[i][g]);
+      for (unsigned i = 0; ordered && i < count; ++i) {
+        Value *lower = threadMaskIsZero(mask), *own = args[i], *far = args[count + i];
+        args[i] = b.CreateSelect(lower, own, far);
+        args[count + i] = b.CreateSelect(lower, far, own);
+      }
       reduced[g] = inlineRegion(body, args);
     }
   }

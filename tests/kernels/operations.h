@@ -251,4 +251,45 @@ inline std::string replace(std::string text, std::vector<std::pair<std::string, 
   return text;
 }
 
+using Shape = std::vector<int64_t>;
+inline int64_t product(const Shape &s, size_t from, size_t to) {
+  int64_t p = 1;
+  for (size_t i = from; i < to; ++i) p *= s[i];
+  return p;
+}
+inline std::string text(const Shape &s) {
+  std::string out = "[";
+  for (size_t i = 0; i < s.size(); ++i) out += (i ? ", " : "") + std::to_string(s[i]);
+  return out + "]";
+}
+/// The elements along `axis` for each of the other coordinates, in row-major order of these.
+inline std::vector<std::vector<size_t>> lines(const Shape &s, size_t axis) {
+  int64_t outer = product(s, 0, axis), n = s[axis], inner = product(s, axis + 1, s.size());
+  std::vector<std::vector<size_t>> out;
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < inner; ++i) {
+      out.emplace_back();
+      for (int64_t k = 0; k < n; ++k) out.back().push_back(size_t((o * n + k) * inner + i));
+    }
+  return out;
+}
+/// A tile of row-major offsets of this shape.
+inline std::string offsets(const Shape &s) {
+  std::string out;
+  for (size_t d = 0; d < s.size(); ++d) {
+    out += (d ? " + " : "") + std::string("arange(0, ") + std::to_string(s[d]) + ")";
+    if (s.size() > 1) {
+      out += "[";
+      for (size_t e = 0; e < s.size(); ++e) out += std::string(e ? ", " : "") + (e == d ? ":" : "None");
+      out += "]";
+    }
+    out += " * " + std::to_string(product(s, d + 1, s.size()));
+  }
+  return "(" + out + ")";
+}
+inline Shape without(Shape s, size_t axis) {
+  s.erase(s.begin() + axis);
+  return s;
+}
+
 } // namespace operations
