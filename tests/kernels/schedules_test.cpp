@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Pipelines, shared memory and barriers under every schedule: kernels that put the corner cases of the passes next to
 // each other. Values are small integers, so results are exact.
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "harness.h"
@@ -161,7 +163,8 @@ kernel k(x: *f16, y: *f32, n: i32) launch(num_warps = 4) requires(aligned(x, 16)
         p = p + 4096;
     }
     let b = load(x + offs).to(f32);
-    store(y + offs, (acc + 1.0).T + b + total);
+    let positive = where(acc > 0.0, 1.0, 0.0).to(f16);
+    store(y + offs, dot(positive.T, positive.T) + b + total);
 })",
          {},
          3 * 4096,
@@ -180,7 +183,10 @@ kernel k(x: *f16, y: *f32, n: i32) launch(num_warps = 4) requires(aligned(x, 16)
             for (double v : acc) total += v;
           }
           for (int i = 0; i < 64; ++i)
-            for (int j = 0; j < 64; ++j) out[i * 64 + j] = acc[j * 64 + i] + 1 + at(x, i, j, 64) + total;
+            for (int j = 0; j < 64; ++j) {
+              out[i * 64 + j] = at(x, i, j, 64) + total;
+              for (int l = 0; l < 64; ++l) out[i * 64 + j] += acc[l * 64 + i] > 0 && acc[j * 64 + l] > 0;
+            }
           return out;
         });
 }
@@ -359,7 +365,7 @@ kernel k(x: *f32, y: *f32, n: i32) launch(num_warps = 4) {
         }
         steps += 1;
     }
-    store(y + offs, v.T + steps.to(f32));
+    store(y + offs, v.T + steps.to(f32) + sum(v, axis = 0)[:, None]);
 })",
          {},
          1024,
@@ -388,8 +394,39 @@ kernel k(x: *f32, y: *f32, n: i32) launch(num_warps = 4) {
             ++steps;
           }
           for (int i = 0; i < 32; ++i)
-            for (int j = 0; j < 32; ++j) w[i * 32 + j] = v[j * 32 + i] + steps;
+            for (int j = 0; j < 32; ++j) {
+              w[i * 32 + j] = v[j * 32 + i] + steps;
+              for (int l = 0; l < 32; ++l) w[i * 32 + j] += v[l * 32 + i];
+            }
           return w;
+        });
+}
+
+TEST_CASE("schedules: what a while loop's condition reads is not overwritten behind it") {
+  check({R"(
+kernel k(x: *f32, y: *f32, n: i32) launch(num_warps = 4) {
+    let r = arange(0, 32);
+    let offs = r[:, None] * 32 + r[None, :];
+    var v = load(x + offs);
+    while max(max(v, axis = 1), axis = 0) < 9.0 { v = v.T + 1.0; }
+    store(y + r, sum(v, axis = 0));
+})",
+         {},
+         1024,
+         32,
+         "f32",
+         "f32",
+         {0},
+         {}},
+        [](const Tensor &x) {
+          std::vector<double> v(1024), w(1024), out(32);
+          for (int i = 0; i < 1024; ++i) v[i] = x.get(i);
+          while (*std::max_element(v.begin(), v.end()) < 9) {
+            for (int i = 0; i < 1024; ++i) w[i] = v[i % 32 * 32 + i / 32] + 1;
+            v = w;
+          }
+          for (int i = 0; i < 1024; ++i) out[i % 32] += v[i];
+          return out;
         });
 }
 
