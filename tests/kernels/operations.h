@@ -200,6 +200,8 @@ struct Job {
 };
 /// Compiles the only kernel of a text for each target and runs it under each schedule; `check` looks at the outputs.
 inline void execute(const Job &job, const std::function<void(const std::string &)> &check) {
+  std::vector<std::vector<uint8_t>> first;
+  for (Array *a : job.out) first.push_back(a->data);
   for (const std::string &target : job.on) {
     Program program;
     try {
@@ -217,8 +219,6 @@ inline void execute(const Job &job, const std::function<void(const std::string &
     std::vector<Setting> settings{{target}};
     if (onSimulator() && !job.inOrderOnly)
       for (uint64_t seed : {1, 2}) settings.push_back({target, TLX_SCHEDULE_RANDOM, seed});
-    std::vector<std::vector<uint8_t>> first;
-    for (Array *a : job.out) first.push_back(a->data);
     for (const Setting &s : settings) {
       std::vector<tlx::Buffer> outputs;
       std::vector<tlx::Arg> args;
