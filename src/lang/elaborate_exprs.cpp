@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Expressions: operators at compile time and at run time, indexing, methods, calls.
+#include "ir/speculation.h"
 #include "lang/elaborate_p.h"
 
 #include <cmath>
@@ -169,8 +170,7 @@ Val Elaborator::evalLogical(const ast::Binary &e) {
     return c;
   }
   // Without loads or branches on the right there is nothing to skip: a plain and / or.
-  bool pure = llvm::all_of(op->body(isAnd ? 0 : 1).ops(),
-                           [](ir::Op *o) { return o->has(ir::Pure) && !o->has(ir::Collective) && !o->numRegions(); });
+  bool pure = llvm::all_of(op->body(isAnd ? 0 : 1).ops(), [](ir::Op *o) { return ir::speculatable(*o); });
   operations += 2;
   if (pure) {
     for (ir::Op *o : op->body(isAnd ? 0 : 1).ops()) o->moveBefore(op);

@@ -10,6 +10,7 @@
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/ScopedHashTable.h"
 
+#include "ir/speculation.h"
 #include "passes/passes.h"
 #include "passes/simplify_p.h"
 
@@ -107,15 +108,15 @@ private:
     return at;
   }
 
-  /// Invariants leave loops, innermost first. Pure operations cannot fail, so it does not matter whether the loop runs;
-  /// collectives stay, since they cost where they stand and layout passes place them on purpose.
+  /// Invariants leave loops, innermost first. What they leave may not run, so divisions by what may be zero stay;
+  /// collectives stay too, since they cost where they stand and layout passes place them on purpose.
   void hoist(Block &b) {
     for (Op &op : b) {
       for (unsigned r = 0; r < op.numRegions(); ++r) hoist(op.body(r));
       if (!op.is(Opcode::For) && !op.is(Opcode::While)) continue;
       for (unsigned r = 0; r < op.numRegions(); ++r)
         for (Op *inner : op.body(r).ops()) {
-          if (!inner->has(Pure) || inner->has(Collective) || inner->numRegions()) continue;
+          if (!speculatable(*inner)) continue;
           if (llvm::any_of(inner->operands(), [&](Value *v) { return inside(v, &op); })) continue;
           inner->moveBefore(&op);
           changed = true;
