@@ -191,8 +191,15 @@ struct LoopPipeliner {
     auto it = map.find(v);
     return it == map.end() ? v : it->second;
   }
-  void cloneSlice(Builder &b, Map &map) {
-    for (Op *op : slice) b.clone(*op, map);
+  /// The slice for an iteration that is real if `guard` is true. Behind the last one a divisor may be anything: it is 1 there.
+  void cloneSlice(Builder &b, Map &map, Value *guard) {
+    for (Op *op : slice) {
+      bool divides = op->is(Opcode::DivFloor) || op->is(Opcode::ModFloor) || op->is(Opcode::CeilDiv);
+      Value *divisor = divides && map.count(op->operand(1)) ? map[op->operand(1)] : nullptr;
+      if (divisor) divisor = b.select(guard, divisor, b.constant(divisor->type, 1));
+      Op *clone = b.clone(*op, map);
+      if (divisor) clone->setOperand(1, divisor);
+    }
   }
   /// mask & guard as a tile of the pointer's shape.
   Value *guardedMask(Builder &b, Op &load, Map &map, Value *guard) {
@@ -291,7 +298,7 @@ struct LoopPipeliner {
       b.loc = loop->loc;
       Value *guard = b.cmp(Pred::Gt, trips, b.constant(count, s));
       Map inner = map;
-      cloneSlice(b, inner);
+      cloneSlice(b, inner, guard);
       Value *slotIndex = b.constI32(s);
       auto registers = issue(b, inner, guard, slotIndex, s);
       storeRegisters(b, registers, slotIndex, s);
@@ -333,7 +340,7 @@ struct LoopPipeliner {
     if (async) in.create(Opcode::AsyncWait, {}, {})->setAttr(Attr::pending, stages - 2);
     in.create(Opcode::Barrier, {}, {});
     Value *guard = in.cmp(Pred::Lt, number, trips);
-    cloneSlice(in, ahead);
+    cloneSlice(in, ahead, guard);
     auto registers = issue(in, ahead, guard, producer, stages - 1);
 
     for (RingLoad &r : loads) consume(r, consumer);

@@ -321,6 +321,29 @@ kernel k(x: *f32, y: *f32, n: i32) launch(num_warps = 2) {
   }
 }
 
+TEST_CASE("schedules: a divisor that is zero behind the last iteration") {
+  check({R"(
+kernel k(x: *f32, y: *f32, n: i32) launch(num_warps = 1) {
+    let r = arange(0, 32);
+    var acc = zeros([32], f32);
+    for i in range(0, n, num_stages = 3) { acc = acc * 2.0 + load(x + 12 / (n - i) * 32 + r / (n - i + 0 * r)); }
+    store(y + r, acc);
+})",
+         {},
+         14 * 32,
+         32,
+         "f32",
+         "f32",
+         {4},
+         {}},
+        [](const Tensor &x) {
+          std::vector<double> out(32);
+          for (int j = 0; j < 32; ++j)
+            for (int i = 0; i < 4; ++i) out[j] = out[j] * 2 + x.get(12 / (4 - i) * 32 + j / (4 - i));
+          return out;
+        });
+}
+
 TEST_CASE("schedules: stores in a pipelined loop that the loads may read") {
   // y's rows come from rows before, through pointers that trade places: only the text's order gives the sums.
   check({R"(
