@@ -117,10 +117,10 @@ private:
   llvm::Value *integerOp(const ir::Op &op, ir::Scalar type, Args args);
   llvm::Value *floatOp(const ir::Op &op, ir::Scalar type, Args args);
   llvm::Value *compare(const ir::Op &op, Args args);
-  llvm::Value *divisor(llvm::Value *a, llvm::Value *b, bool isSigned);
-  llvm::Value *divFloor(llvm::Value *a, llvm::Value *b, bool isSigned);
-  llvm::Value *modFloor(llvm::Value *a, llvm::Value *b, bool isSigned);
-  llvm::Value *cdiv(llvm::Value *a, llvm::Value *b, bool isSigned);
+  llvm::Value *divisor(llvm::Value *a, llvm::Value *b, bool isSigned, bool checked);
+  llvm::Value *divFloor(llvm::Value *a, llvm::Value *b, bool isSigned, bool checked);
+  llvm::Value *modFloor(llvm::Value *a, llvm::Value *b, bool isSigned, bool checked);
+  llvm::Value *cdiv(llvm::Value *a, llvm::Value *b, bool isSigned, bool checked);
   llvm::Value *shift(ir::Opcode opcode, llvm::Value *a, llvm::Value *amount, bool isSigned);
   llvm::Value *mathF32(const ir::Op &op, Args args);
   llvm::Value *mathF64(const ir::Op &op, Args args);

@@ -11,6 +11,7 @@ Value *Generator::integerOp(const ir::Op &op, ir::Scalar s, Args args) {
   using ir::Opcode;
   const bool isSigned = ir::isSignedInt(s);
   const bool floorSigned = isSigned && !op.intAttr(ir::Attr::nonneg);
+  const bool checked = !op.result()->type.isTile();
   Value *x = args[0], *y = args.size() > 1 ? args[1] : nullptr;
   switch (op.opcode) {
   case Opcode::Add:
@@ -44,11 +45,11 @@ Value *Generator::integerOp(const ir::Op &op, ir::Scalar s, Args args) {
   case Opcode::Ceil:
     return x;
   case Opcode::DivFloor:
-    return divFloor(x, y, floorSigned);
+    return divFloor(x, y, floorSigned, checked);
   case Opcode::ModFloor:
-    return modFloor(x, y, floorSigned);
+    return modFloor(x, y, floorSigned, checked);
   case Opcode::CeilDiv:
-    return cdiv(x, y, floorSigned);
+    return cdiv(x, y, floorSigned, checked);
   default:
     unsupported(op, op.operand(0)->type);
     return PoisonValue::get(x->getType());
@@ -68,8 +69,8 @@ Value *Generator::shift(ir::Opcode opcode, Value *x, Value *amount, bool isSigne
 
 // Division by zero and MIN / -1 are undefined in LLVM, whose folds then reach code before the division (a select with a
 // zero arm). The language has numbers there, so the divisor is made harmless. The simulator finds the select by its
-// metadata and reports zero.
-Value *Generator::divisor(Value *x, Value *y, bool isSigned) {
+// metadata and reports zero. Only a scalar's carries it: a tile divides in every element, also where the program masks the result off.
+Value *Generator::divisor(Value *x, Value *y, bool isSigned, bool checked) {
   llvm::Type *type = y->getType();
   Constant *one = ConstantInt::get(type, 1);
   if (auto *c = dyn_cast<ConstantInt>(y)) {
@@ -77,7 +78,7 @@ Value *Generator::divisor(Value *x, Value *y, bool isSigned) {
     if (!isSigned || !c->isMinusOne()) return y;
   } else {
     y = b.CreateSelect(b.CreateICmpEQ(y, Constant::getNullValue(type)), one, y);
-    if (auto *select = dyn_cast<Instruction>(y)) select->setMetadata("tlx.divisor", MDNode::get(context, {}));
+    if (auto *select = dyn_cast<Instruction>(y); checked && select) select->setMetadata("tlx.divisor", MDNode::get(context, {}));
   }
   if (isSigned) { // MIN / 1 is what MIN / -1 wraps to
     Constant *min = ConstantInt::get(type, APInt::getSignedMinValue(type->getIntegerBitWidth()));
@@ -93,9 +94,9 @@ static std::optional<unsigned> powerOfTwo(Value *v) {
   return c->getValue().logBase2();
 }
 
-Value *Generator::divFloor(Value *x, Value *y, bool isSigned) {
+Value *Generator::divFloor(Value *x, Value *y, bool isSigned, bool checked) {
   if (auto n = powerOfTwo(y)) return isSigned ? b.CreateAShr(x, *n) : b.CreateLShr(x, *n);
-  Value *d = divisor(x, y, isSigned);
+  Value *d = divisor(x, y, isSigned, checked);
   if (!isSigned) return b.CreateUDiv(x, d);
   // trunc(x / d) is one too large where the remainder is not zero and its sign is not the divisor's.
   Value *q = b.CreateSDiv(x, d);
@@ -105,9 +106,9 @@ Value *Generator::divFloor(Value *x, Value *y, bool isSigned) {
   return b.CreateNSWAdd(q, b.CreateSExt(below, x->getType()));
 }
 
-Value *Generator::modFloor(Value *x, Value *y, bool isSigned) {
+Value *Generator::modFloor(Value *x, Value *y, bool isSigned, bool checked) {
   if (auto n = powerOfTwo(y)) return b.CreateAnd(x, ConstantInt::get(context, cast<ConstantInt>(y)->getValue() - 1));
-  Value *d = divisor(x, y, isSigned);
+  Value *d = divisor(x, y, isSigned, checked);
   if (!isSigned) return b.CreateURem(x, d);
   Value *r = b.CreateSRem(x, d);
   Constant *zero = Constant::getNullValue(x->getType());
@@ -115,7 +116,7 @@ Value *Generator::modFloor(Value *x, Value *y, bool isSigned) {
   return b.CreateNSWAdd(r, b.CreateSelect(below, d, zero));
 }
 
-Value *Generator::cdiv(Value *x, Value *y, bool isSigned) {
+Value *Generator::cdiv(Value *x, Value *y, bool isSigned, bool checked) {
   llvm::Type *type = x->getType();
   Constant *zero = Constant::getNullValue(type);
   if (auto n = powerOfTwo(y)) { // (x >> n) + (low bits != 0)
@@ -123,7 +124,7 @@ Value *Generator::cdiv(Value *x, Value *y, bool isSigned) {
     Value *low = b.CreateAnd(x, ConstantInt::get(context, cast<ConstantInt>(y)->getValue() - 1));
     return *n == 0 ? x : b.CreateAdd(q, b.CreateZExt(b.CreateICmpNE(low, zero), type), "", !isSigned, true);
   }
-  Value *d = divisor(x, y, isSigned);
+  Value *d = divisor(x, y, isSigned, checked);
   Value *q = isSigned ? b.CreateSDiv(x, d) : b.CreateUDiv(x, d);
   Value *r = b.CreateSub(x, b.CreateMul(q, d, "", !isSigned, isSigned), "", !isSigned, isSigned);
   Value *above = b.CreateICmpNE(r, zero);

@@ -536,6 +536,20 @@ TEST_CASE("a division by zero is a finding" * doctest::skip(!onSimulator())) {
     }
 }
 
+TEST_CASE("a tile may divide by zero in elements that are masked off" * doctest::skip(!onSimulator())) {
+  for (const std::string &target : targets()) {
+    Program p = compileText("kernel k(x: *i32, y: *i32, n: i32) launch(num_warps = 1) {\n    let r = arange(0, 64);\n"
+                            "    let d = load(x + r, r < n);\n    store(y + r, 100 / d, r < n);\n}",
+                            {"case.tlx", "k", {}, {}}, target);
+    Tensor x("i32", 40), y("i32", 40);
+    for (unsigned i = 0; i < 40; ++i) x.set(i, double(i) - 50);
+    auto dx = upload(x), dy = upload(y);
+    CHECK(p.run({1}, {dx, dy, 40}, {target}) == "");
+    download(y, dy);
+    for (unsigned i = 0; i < 40; ++i) CHECK(y.get(i) == std::floor(100.0 / (double(i) - 50)));
+  }
+}
+
 TEST_CASE("a pointer that is stated not to alias and does is an error" * doctest::skip(!onSimulator())) {
   const char *text =
       "kernel k(x: *f32, y: *f32, z: *f32) launch(num_warps = 1) requires(noalias(y)) { store(y, load(x) + load(z)); }";
