@@ -14,7 +14,8 @@ if(TLX_VERIFY_PASSES)
 endif()
 if(TLX_ASAN)
   # LLVM itself is not instrumented, so its containers cross the boundary without annotations: container-overflow is off (see ./dev).
-  target_compile_options(tlx_flags INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer)
+  # For the same reason objects that LLVM made fail the check of vptr.
+  target_compile_options(tlx_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer)
   target_link_options(tlx_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
