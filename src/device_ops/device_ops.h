@@ -9,7 +9,8 @@
 
 namespace tlx::device_ops {
 
-/// What a call may do, and so the attributes of its declaration (measured: see docs/architecture.md).
+/// What a call may do, and so the attributes of its declaration. Weaker attributes than these cost optimizations, stronger ones let LLVM
+/// merge or sink what must stay where lanes meet.
 enum class Effect : uint8_t {
   Pure,       // ids and arithmetic: nounwind willreturn speculatable memory(none) nocallback
   Collective, // lanes meet, no memory: nounwind willreturn convergent memory(none) nocallback
