@@ -6,9 +6,9 @@ namespace tlx::features {
 namespace {
 // PTX ISA 7.0 has mma.sync m16n8k16, cp.async and ldmatrix for sm_80; 7.8 has stmatrix and sm_90; 8.0 names sm_90a.
 const Target kTargets[] = {
-    {"sm_80", Vendor::Nvidia, "sm_80", 80, 70, 32, 1024, 166912, 49152, 255, 32, true, true, false, false, false},
-    {"sm_90a", Vendor::Nvidia, "sm_90a", 90, 80, 32, 1024, 232448, 49152, 255, 32, true, true, true, false, false},
-    {"gfx942", Vendor::Amd, "gfx942", 0, 0, 64, 1024, 65536, 65536, 512, 32, false, false, false, true, true},
+    {"sm_80", Vendor::Nvidia, "sm_80", 80, 70, 32, 1024, 166912, 49152, 255, 32, true, true, false, false, false, false, false},
+    {"sm_90a", Vendor::Nvidia, "sm_90a", 90, 80, 32, 1024, 232448, 49152, 255, 32, true, true, true, true, true, false, false},
+    {"gfx942", Vendor::Amd, "gfx942", 0, 0, 64, 1024, 65536, 65536, 512, 32, false, false, false, false, false, true, true},
 };
 
 const MmaInstruction kNvidia[] = {

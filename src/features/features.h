@@ -26,6 +26,8 @@ struct Target {
   bool cpAsync;      // cp.async
   bool ldmatrix;
   bool stmatrix;
+  bool tma;          // tensor maps, bulk copies, mbarriers
+  bool wgmma;
   bool fnuzFp8;      // fp8 units take the fnuz forms
   bool scalarGridArgs; // the grid's size is passed as hidden kernel arguments
 };

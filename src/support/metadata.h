@@ -10,6 +10,20 @@
 
 namespace tlx {
 
+/// A tensor descriptor: what the launcher makes of pointer, shape and strides. Dimensions in the order of the language, the last contiguous.
+struct DescriptorInfo {
+  std::string element;        // "f16"
+  std::vector<int64_t> block; // as declared
+  /// True: the argument is a tensor map of 128 bytes (64-byte aligned), encoded with this box and swizzle. False: it is passed as
+  /// fields, the pointer at ArgInfo::offset and the others at these offsets.
+  bool tensorMap = false;
+  std::vector<uint32_t> box;  // elements of one message, by dimension
+  uint32_t swizzle = 0;       // bytes of a row that the pattern permutes: 0, 32, 64 or 128
+  std::vector<uint32_t> shapeOffsets;  // i32, by dimension
+  std::vector<uint32_t> strideOffsets; // i64 elements, by dimension but the last
+  bool operator==(const DescriptorInfo &) const = default;
+};
+
 /// A kernel argument as the host passes it, in the order of the parameter buffer (natural alignment).
 struct ArgInfo {
   enum class Kind : uint8_t { Scalar, Pointer, TensorDesc };
@@ -17,6 +31,7 @@ struct ArgInfo {
   Kind kind = Kind::Scalar;
   std::string type; // the language's spelling: "i32", "*f16"
   uint32_t offset = 0, size = 0;
+  std::optional<DescriptorInfo> descriptor; // of a TensorDesc
 };
 
 /// Arguments that the launcher adds behind the user's.
