@@ -613,6 +613,8 @@ bool Verifier::rules(const Op &op) {
     for (Value *v : op.operands())
       if (!isValueType(v->type)) return fail(op, "prints numbers, pointers and tiles");
     return need(op, op.hasAttr(Attr::format), "needs the attribute 'format'");
+  default:
+    return true;
   }
   return true;
 }
