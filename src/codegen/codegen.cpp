@@ -24,6 +24,7 @@ std::unique_ptr<llvm::Module> Generator::run() {
   const unsigned errors = diagnostics.errorCount();
   out = std::make_unique<llvm::Module>(module.kernel.name, context);
   if (!makeKernel()) return nullptr;
+  findAccumulators();
   emitBlock(module.kernel.body);
   if (!b.GetInsertBlock()->getTerminator()) b.CreateRetVoid();
   const unsigned shared = alignTo(module.kernel.sharedBytes, 16) + extraSharedBytes;
@@ -47,6 +48,8 @@ static std::string symbolOf(StringRef name) {
   return symbol;
 }
 
+constexpr uint32_t kTensorMapBytes = 128, kTensorMapAlign = 64;
+
 bool Generator::makeKernel() {
   const ir::Kernel &kernel = module.kernel;
   metadata.name = kernel.name;
@@ -68,6 +71,14 @@ bool Generator::makeKernel() {
   };
   for (unsigned i = 0; i < kernel.body.numArgs(); ++i) {
     const ir::Value &arg = *kernel.body.arg(i);
+    if (arg.type.kind() == ir::Type::Kind::TensorDesc && target.tma) {
+      ArgInfo info{arg.name, ArgInfo::Kind::TensorDesc, arg.type.str(), place(kTensorMapAlign), kTensorMapBytes, DescriptorInfo()};
+      offset = info.offset + kTensorMapBytes;
+      if (!describe(arg, *info.descriptor)) return false;
+      types.push_back(b.getPtrTy());
+      metadata.args.push_back(std::move(info));
+      continue;
+    }
     if (!arg.type.isScalar() && !arg.type.isPointer()) {
       diagnostics.report(Diag::CgArgument, kernel.loc, arg.name, arg.type.str());
       return false;
@@ -95,6 +106,11 @@ bool Generator::makeKernel() {
 
   function = Function::Create(FunctionType::get(b.getVoidTy(), types, false), GlobalValue::ExternalLinkage,
                               metadata.symbol, *out);
+  for (unsigned i = 0; i < metadata.args.size(); ++i)
+    if (metadata.args[i].descriptor && metadata.args[i].descriptor->tensorMap) {
+      function->addParamAttr(i, Attribute::getWithByValType(context, ArrayType::get(b.getInt8Ty(), kTensorMapBytes)));
+      function->addParamAttr(i, Attribute::getWithAlignment(context, Align(kTensorMapAlign)));
+    }
   function->addFnAttr("tlx.kernel");
   function->addFnAttr("tlx.threads", std::to_string(threads()));
   function->setDoesNotThrow();
@@ -287,7 +303,7 @@ void Generator::emitOp(const ir::Op &op) {
     return emitLoad(op);
   case Opcode::Store:
     return emitStore(op);
-  case Opcode::AtomicAdd:
+  case Opcode::AtomicRmw:
     return emitAtomicAdd(op);
   case Opcode::LocalAlloc:
     return emitLocalAlloc(op);
@@ -306,6 +322,30 @@ void Generator::emitOp(const ir::Op &op) {
     return emitAsync(op);
   case Opcode::Barrier:
     return emitBarrier();
+  case Opcode::Single:
+    return emitSingle(op);
+  case Opcode::AllocBarriers:
+    return emitAllocBarriers(op);
+  case Opcode::BarrierExpect:
+  case Opcode::BarrierArrive:
+  case Opcode::BarrierWait:
+    return emitBarrierOp(op);
+  case Opcode::AsyncDescLoad:
+  case Opcode::AsyncDescStore:
+    return emitAsyncDesc(op);
+  case Opcode::AsyncStoreCommit:
+  case Opcode::AsyncStoreWait:
+    return emitAsyncStore(op);
+  case Opcode::FenceProxy:
+    device("tlx.nv.fence.proxy.async", {});
+    return;
+  case Opcode::AsyncDot:
+    set(op.result(), accumulatorOf(op.result()));
+    return emitAsyncDot(op);
+  case Opcode::AsyncDotWait:
+    return emitAsyncDotWait(op);
+  case Opcode::Uninit:
+    return set(op.result(), RegList(op.result()->type.layout()->registers(), UndefValue::get(registerType(op.result()->type.element()))));
   case Opcode::Dot:
     return emitDot(op);
   case Opcode::Reduce:

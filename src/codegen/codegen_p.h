@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "codegen/codegen.h"
+#include "features/wgmma.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/DIBuilder.h"
@@ -60,6 +61,8 @@ private:
   // --- threads.cpp: thread ids and what layouts make of them -------------------------------------------------------
   llvm::Value *threadId();
   llvm::Value *laneId();
+  llvm::Value *warpIndex(); // uniform
+  llvm::Value *leader();    // i1: the thread that issues what happens once a CTA
   llvm::Value *smemBase();
   /// A sum over the bits of `id` (the thread's id, or the lane's) that are set: entry i for bit i, combined by XOR.
   /// Lives in the prologue.
@@ -186,6 +189,39 @@ private:
   void emitAsyncCopy(const ir::Op &op);
   void emitBarrier();
   void emitAsync(const ir::Op &op); // commit and wait
+  /// Bits of an element in memory.
+  static unsigned memoryBits(ir::Type type) { return ir::scalarBytes(type.scalar()) * 8; }
+  /// A buffer's offset in units of 16 bytes.
+  llvm::Value *bufferUnits(const ir::Value *buffer);
+
+  // --- async.cpp: mbarriers, TMA, regions of one thread
+  void emitSingle(const ir::Op &op);
+  void emitAllocBarriers(const ir::Op &op);
+  void emitBarrierOp(const ir::Op &op);
+  void emitAsyncDesc(const ir::Op &op);
+  void emitAsyncStore(const ir::Op &op);
+  llvm::Value *sharedPointer(llvm::Value *offset);
+  bool describe(const ir::Value &argument, DescriptorInfo &info);
+  bool insideSingle = false;
+
+  // --- wgmma.cpp
+  struct AccumulatorBlock {
+    int64_t m, n;                    // of warp 0
+    std::vector<unsigned> registers; // of the tile, in the order of the instruction's fragment
+  };
+  struct Matrix;
+  void findAccumulators();
+  std::optional<features::WgmmaPlan> wgmmaPlan(ir::Type acc, int64_t k, unsigned operandBits);
+  llvm::ArrayRef<AccumulatorBlock> accumulatorBlocks(ir::Type type);
+  /// The allocas of a value that may be in flight; empty for all others.
+  RegList accumulatorOf(const ir::Value *v) const;
+  void storeAccumulator(Regs pointers, const ir::Value *from);
+  bool moveToAccumulator(const ir::Value *to, const ir::Value *from);
+  llvm::Value *groupOffset(const layout::TileLayout &tile, const layout::SharedLayout &memory, unsigned dim, unsigned bits);
+  Matrix matrix(const ir::Op &op, unsigned operand, bool rowsOfD, const layout::TileLayout &acc);
+  llvm::Value *descriptorAt(const Matrix &m, int64_t row, int64_t k);
+  void emitAsyncDot(const ir::Op &op);
+  void emitAsyncDotWait(const ir::Op &op);
 
   // --- dot.cpp, reduce.cpp
   // ------------------------------------------------------------------------------------------------
@@ -202,6 +238,8 @@ private:
   void emitWhile(const ir::Op &op);
   void emitIfOp(const ir::Op &op);
   RegList flatten(llvm::ArrayRef<ir::Value *> values) const;
+  /// The registers of `from` that flow into `to`; accumulators in flight flow through their memory.
+  RegList flow(llvm::ArrayRef<ir::Value *> to, llvm::ArrayRef<ir::Value *> from);
   /// Phis for the registers of `values` in the current block, bound to them.
   llvm::SmallVector<llvm::PHINode *, 32> makePhis(llvm::ArrayRef<ir::Value *> values, Regs like);
   llvm::BasicBlock *newBlock(const char *name);
@@ -234,6 +272,8 @@ private:
   llvm::DenseMap<const layout::TileLayout *, std::vector<unsigned>> canonical;
   llvm::DenseMap<const layout::TileLayout *, std::vector<int>> elementRegisters;
   std::map<AddressKey, LocalPlan> localPlans;
+  llvm::DenseMap<const ir::Value *, RegList> accumulators;
+  std::map<const layout::TileLayout *, std::vector<AccumulatorBlock>> blocksOf;
 };
 
 template <typename T, typename F>

@@ -16,10 +16,24 @@ RegList Generator::flatten(ArrayRef<ir::Value *> list) const {
   return all;
 }
 
+RegList Generator::flow(ArrayRef<ir::Value *> to, ArrayRef<ir::Value *> from) {
+  RegList all;
+  for (unsigned i = 0; i < to.size(); ++i) {
+    if (moveToAccumulator(to[i], from[i])) continue;
+    Regs regs = get(from[i]);
+    all.append(regs.begin(), regs.end());
+  }
+  return all;
+}
+
 SmallVector<PHINode *, 32> Generator::makePhis(ArrayRef<ir::Value *> list, Regs like) {
   SmallVector<PHINode *, 32> phis;
   unsigned next = 0;
   for (const ir::Value *v : list) {
+    if (RegList memory = accumulatorOf(v); !memory.empty()) {
+      set(v, memory);
+      continue;
+    }
     const unsigned n = v->type.isTile() ? v->type.layout()->registers() : 1;
     RegList regs;
     for (unsigned i = 0; i < n; ++i) {
@@ -75,8 +89,8 @@ void Generator::emitFor(const ir::Op &op) {
     last = b.CreateAdd(lo, b.CreateMul(b.CreateUDiv(span, size), step));
   }
 
-  RegList inits = flatten(op.operands().drop_front(3));
   SmallVector<ir::Value *, 8> results = resultsOf(op), carried = argsOf(body, 1);
+  RegList inits = flow(carried, op.operands().drop_front(3));
   BasicBlock *before = b.GetInsertBlock(), *loop = newBlock("for"), *after = newBlock("endfor");
   b.CreateCondBr(enters, loop, after);
 
@@ -91,7 +105,7 @@ void Generator::emitFor(const ir::Op &op) {
   RegList yields;
   BasicBlock *latch = nullptr;
   if (!b.GetInsertBlock()->getTerminator()) { // a return at the end of the body leaves no back-edge
-    yields = flatten(body.terminator()->operands());
+    yields = flow(carried, body.terminator()->operands());
     latch = b.GetInsertBlock();
     Value *more = b.CreateICmpNE(index, last);
     Value *next = b.CreateAdd(index, step, "", false, isSigned);
@@ -108,7 +122,7 @@ void Generator::emitFor(const ir::Op &op) {
 
 void Generator::emitWhile(const ir::Op &op) {
   const ir::Block &test = op.body(0), &body = op.body(1);
-  RegList inits = flatten(op.operands());
+  RegList inits = flow(argsOf(test, 0), op.operands());
   BasicBlock *before = b.GetInsertBlock(), *header = newBlock("while"), *loop = newBlock("do"),
              *after = newBlock("endwhile");
   b.CreateBr(header);
@@ -126,7 +140,7 @@ void Generator::emitWhile(const ir::Op &op) {
   emitBlock(body);
   b.SetCurrentDebugLocation(debugLoc(op.loc));
   if (!b.GetInsertBlock()->getTerminator()) {
-    addIncoming(phis, flatten(body.terminator()->operands()), b.GetInsertBlock());
+    addIncoming(phis, flow(argsOf(test, 0), body.terminator()->operands()), b.GetInsertBlock());
     b.CreateBr(header);
   }
   b.SetInsertPoint(after);
@@ -153,7 +167,8 @@ void Generator::emitIfOp(const ir::Op &op) {
     b.SetCurrentDebugLocation(debugLoc(op.loc));
     if (b.GetInsertBlock()->getTerminator()) continue; // it returned
     const ir::Op *yield = op.body(r).terminator();
-    ends.push_back({b.GetInsertBlock(), yield ? flatten(yield->operands()) : RegList()});
+    RegList yields = yield ? flow(resultsOf(op), yield->operands()) : RegList();
+    ends.push_back({b.GetInsertBlock(), yields});
     b.CreateBr(after);
   }
   b.SetInsertPoint(after);

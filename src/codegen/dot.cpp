@@ -11,31 +11,16 @@ namespace tlx::codegen {
 
 using features::MmaType;
 
-// As the pass that chose {mma} sees it.
-static MmaType mmaType(ir::Scalar s, StringRef precision, bool amd) {
-  switch (s) {
-  case ir::Scalar::F16:
-    return MmaType::F16;
-  case ir::Scalar::BF16:
-    return MmaType::BF16;
-  case ir::Scalar::I8:
-    return MmaType::S8;
-  case ir::Scalar::U8:
-    return MmaType::U8;
-  case ir::Scalar::F64:
-    return MmaType::F64;
-  default:
-    break;
-  }
-  if (!amd) return MmaType::TF32;
-  return precision == "ieee" || precision == "tf32x3" ? MmaType::F32 : MmaType::XF32;
-}
-
 void Generator::emitDot(const ir::Op &op) {
   const int64_t index = op.intAttr(ir::Attr::mma, -1);
   if (index < 0) return emitScalarDot(op);
-  auto list = features::mmaInstructions(
-      target, mmaType(op.operand(0)->type.scalar(), op.strAttr(ir::Attr::precision), !nvidia()));
+  // As the pass that chose {mma} sees it.
+  auto typeOf = [&](unsigned i) {
+    return features::mmaType(target, ir::scalarName(op.operand(i)->type.scalar()), op.strAttr(ir::Attr::precision));
+  };
+  std::optional<MmaType> a = typeOf(0), c = typeOf(1);
+  if (!a || !c) return fail(op, "no matrix instruction of these types");
+  auto list = features::mmaInstructions(target, *a, *c);
   if (size_t(index) >= list.size()) return fail(op, "no such matrix instruction");
   emitMma(op, list[index]);
 }
@@ -128,12 +113,12 @@ void Generator::emitScalarDot(const ir::Op &op) {
   const ir::Type aType = op.operand(0)->type, accType = op.result()->type;
   const layout::TileLayout &aLayout = *aType.layout(), &bLayout = *op.operand(1)->type.layout(),
                            &cLayout = *accType.layout();
-  const ir::Scalar from = aType.scalar(), to = accType.scalar();
+  const ir::Scalar from = aType.scalar(), fromB = op.operand(1)->type.scalar(), to = accType.scalar();
   const int64_t k = aType.shape()[1];
-  DenseMap<Value *, Value *> converted;
-  auto convert = [&](Value *v) {
+  DenseMap<Value *, Value *> convertedA, convertedB;
+  auto convert = [&](DenseMap<Value *, Value *> &converted, Value *v, ir::Scalar type) {
     Value *&c = converted[v];
-    if (!c) c = castScalar(v, from, to);
+    if (!c) c = castScalar(v, type, to);
     return c;
   };
   RegList regs(operand(op, 2));
@@ -142,7 +127,7 @@ void Generator::emitScalarDot(const ir::Op &op) {
       layout::Coord c = cLayout.registerCoord(r);
       const int x = registerAt(aLayout, {c[0], int32_t(kk)}), y = registerAt(bLayout, {int32_t(kk), c[1]});
       if (x < 0 || y < 0) return fail(op, "the operands' layouts do not hold k in registers");
-      Value *p = convert(operand(op, 0)[x]), *q = convert(operand(op, 1)[y]);
+      Value *p = convert(convertedA, operand(op, 0)[x], from), *q = convert(convertedB, operand(op, 1)[y], fromB);
       regs[r] = ir::isFloat(to) ? intrinsic(Intrinsic::fma, {p, q, regs[r]}) : b.CreateAdd(b.CreateMul(p, q), regs[r]);
     }
   set(op.result(), regs);

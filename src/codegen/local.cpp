@@ -13,13 +13,24 @@ void Generator::emitLocalAlloc(const ir::Op &op) {
   set(op.result(), b.getInt32(unsigned(op.intAttr(ir::Attr::offset))));
 }
 
+Value *Generator::bufferUnits(const ir::Value *buffer) {
+  Regs regs = get(buffer);
+  return regs.size() > 1 ? regs[1] : b.CreateLShr(regs[0], 4, "", true);
+}
+
+// Besides the offset in bytes, one in units of 16 bytes, for matrix descriptors: whichever is not used goes away.
 void Generator::emitSubView(const ir::Op &op) {
   ir::Type type = op.operand(0)->type;
-  if (!type.sharedLayout()) return fail(op, "the buffer has no layout");
-  const int64_t bytes = type.sharedLayout()->elements() * ir::scalarBytes(type.scalar());
+  const bool barrier = type.kind() == ir::Type::Kind::Barrier;
+  if (!barrier && !type.sharedLayout()) return fail(op, "the buffer has no layout");
+  const int64_t bytes = barrier ? 8 : type.sharedLayout()->elements() * ir::scalarBytes(type.scalar());
   Value *slot = b.CreateIntCast(scalarOperand(op, 1), b.getInt32Ty(), true);
-  Value *offset = b.CreateMul(slot, b.getInt32(unsigned(bytes)), "", true, true);
-  set(op.result(), b.CreateAdd(scalarOperand(op, 0), offset, "", true, true));
+  auto place = [&](Value *base, int64_t step) {
+    return b.CreateAdd(base, b.CreateMul(slot, b.getInt32(unsigned(step)), "", true, true), "", true, true);
+  };
+  RegList regs{place(scalarOperand(op, 0), bytes)};
+  if (bytes % 16 == 0) regs.push_back(place(bufferUnits(op.operand(0)), bytes / 16));
+  set(op.result(), regs);
 }
 
 Generator::Addresses Generator::makeAddresses(const layout::AccessMap &map, unsigned bytes) {
@@ -81,10 +92,6 @@ Value *Generator::address(const Addresses &addresses, unsigned index, AddressCac
   // The rest is an immediate of the instruction.
   if (constant) add += constant->getSExtValue();
   return add ? b.CreateGEP(b.getInt8Ty(), pointer, b.getInt32(unsigned(add))) : pointer;
-}
-
-static unsigned memoryBits(ir::Type element) {
-  return ir::scalarBytes(element.scalar()) * 8;
 }
 
 void Generator::emitLocalLoad(const ir::Op &op) {

@@ -9,7 +9,7 @@ namespace tlx::codegen {
 
 namespace {
 // Keys of prologueValues.
-enum : unsigned { kThread, kLane, kSmemBase, kMaskIsZero = 1 << 16 };
+enum : unsigned { kThread, kLane, kSmemBase, kWarp, kLeader, kMaskIsZero = 1 << 16 };
 } // namespace
 
 Value *Generator::threadId() {
@@ -22,6 +22,23 @@ Value *Generator::laneId() {
   if (Value *v = prologueValues.lookup(kLane)) return v;
   Value *thread = threadId();
   return prologueValues[kLane] = inPrologue([&] { return b.CreateAnd(thread, module.kernel.warpSize - 1); });
+}
+
+/// Through a shuffle, so that the assembler knows it is the same in all lanes.
+Value *Generator::warpIndex() {
+  if (Value *v = prologueValues.lookup(kWarp)) return v;
+  Value *thread = threadId();
+  return prologueValues[kWarp] = inPrologue([&] {
+           return device("tlx.nv.shfl.idx", {b.getInt32(~0u), b.CreateLShr(thread, laneBits()), b.getInt32(0)});
+         });
+}
+
+/// Elected once: the same lane of warp 0 for the whole kernel, since bulk groups belong to a thread.
+Value *Generator::leader() {
+  if (Value *v = prologueValues.lookup(kLeader)) return v;
+  Value *warp = warpIndex();
+  return prologueValues[kLeader] =
+             inPrologue([&] { return b.CreateAnd(b.CreateICmpEQ(warp, b.getInt32(0)), device("tlx.nv.elect", {})); });
 }
 
 Value *Generator::smemBase() {
