@@ -8,8 +8,28 @@ using namespace tlx::capi;
 // tlx_arg is converted, not reinterpreted: the ABI of the header and our own struct change separately.
 namespace {
 
-constexpr size_t kSmallCount = 32;
+constexpr size_t kSmallCount = 32, kSmallTensors = 8;
 
+/// Reads a tensor of a header of any age.
+Status readTensor(const tlx_tensor *from, runtime::Tensor &to) {
+  static_assert(TLX_MAX_RANK == runtime::kMaxRank && TLX_DTYPE_I1 == int(runtime::Element::I1) &&
+                TLX_DTYPE_U64 == int(runtime::Element::U64) && TLX_DTYPE_F16 == int(runtime::Element::F16) &&
+                TLX_DTYPE_F64 == int(runtime::Element::F64));
+  if (!from) return invalid("a tensor is NULL");
+  tlx_tensor copy;
+  if (from->struct_size != sizeof copy) { // usually it is, and nothing is copied
+    if (Status status = readOptions(from, copy)) return status;
+    from = &copy;
+  }
+  to.data = from->data;
+  to.element = from->dtype <= TLX_DTYPE_F64 ? runtime::Element(from->dtype) : runtime::Element::None;
+  to.rank = from->rank;
+  std::memcpy(to.shape, from->shape, sizeof to.shape);
+  std::memcpy(to.strides, from->strides, sizeof to.strides);
+  return Status::ok();
+}
+
+/// On the stack, but for kernels with very many arguments: a launch does not allocate.
 class Args {
 public:
   Status read(const tlx_arg *args, size_t count) {
@@ -17,6 +37,10 @@ public:
     if (count > kSmallCount) large.resize(count);
     to = count > kSmallCount ? large.data() : small;
     size = count;
+    size_t tensors = 0;
+    for (size_t i = 0; i < count; ++i) tensors += args[i].kind == TLX_ARG_TENSOR;
+    if (tensors > kSmallTensors) largeTensors.resize(tensors);
+    runtime::Tensor *nextTensor = tensors > kSmallTensors ? largeTensors.data() : smallTensors;
     for (size_t i = 0; i < count; ++i) {
       switch (args[i].kind) {
       case TLX_ARG_POINTER:
@@ -31,6 +55,10 @@ public:
       case TLX_ARG_FLOAT:
         to[i] = runtime::Arg::ofFloat(args[i].value.f);
         break;
+      case TLX_ARG_TENSOR:
+        if (Status status = readTensor(args[i].value.tensor, *nextTensor)) return status;
+        to[i] = runtime::Arg::ofTensor(nextTensor++);
+        break;
       default:
         return invalid("the kind of argument " + std::to_string(i) + " is not a tlx_arg_kind");
       }
@@ -41,7 +69,9 @@ public:
 
 private:
   runtime::Arg small[kSmallCount];
+  runtime::Tensor smallTensors[kSmallTensors]; // not initialized: read() fills what is used
   std::vector<runtime::Arg> large;
+  std::vector<runtime::Tensor> largeTensors;
   runtime::Arg *to = small;
   size_t size = 0;
 };
@@ -99,6 +129,20 @@ tlx_status tlx_kernel_launch_packed(const tlx_kernel *kernel, const tlx_device *
         return kernel->kernel->launchPacked(*device->device, grid, {static_cast<const uint8_t *>(args), size}, stream,
                                             sim, report);
       });
+}
+
+tlx_status tlx_kernel_encode_tensor(const tlx_kernel *kernel, const tlx_device *device, size_t index,
+                                    const tlx_tensor *tensor, void *out, size_t size, tlx_error **error) {
+  return entry(error, [&]() -> Status {
+    if (!kernel || !device || !out) return invalid("kernel, device or out is NULL");
+    runtime::Tensor converted;
+    if (Status status = readTensor(tensor, converted)) return status;
+    return kernel->kernel->encodeTensor(*device->device, index, converted, {static_cast<uint8_t *>(out), size});
+  });
+}
+
+uint32_t tlx_dtype_from_name(const char *name) {
+  return name ? uint32_t(runtime::findElement(name)) : 0;
 }
 
 tlx_status tlx_kernel_time(const tlx_kernel *kernel, const tlx_device *device, const tlx_launch_options *options,

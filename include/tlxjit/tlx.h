@@ -305,7 +305,7 @@ TLX_API uint32_t tlx_kernel_threads(const tlx_kernel *kernel);
 typedef struct tlx_arg_properties {
   size_t struct_size;    /* in: sizeof(tlx_arg_properties) */
   const char *name;      /* lives as long as the kernel */
-  const char *type;      /* as in the language: "i32", "*f16" */
+  const char *type;      /* as in the language: "i32", "*f16", "tensor_desc<f16, [128, 64]>" */
   uint32_t offset, size; /* bytes, in the packed buffer of tlx_kernel_launch_packed */
 } tlx_arg_properties;
 
@@ -345,10 +345,54 @@ TLX_API tlx_status tlx_kernel_artifact(const tlx_kernel *kernel, tlx_artifact ar
 
 typedef enum tlx_arg_kind {
   TLX_ARG_POINTER = 1,
-  TLX_ARG_INT = 2,  /* value.i: for any integer type that can hold it, and floats */
-  TLX_ARG_UINT = 3, /* value.u: the same */
-  TLX_ARG_FLOAT = 4 /* value.f: for float types, rounded to nearest even */
+  TLX_ARG_INT = 2,   /* value.i: for any integer type that can hold it, and floats */
+  TLX_ARG_UINT = 3,  /* value.u: the same */
+  TLX_ARG_FLOAT = 4, /* value.f: for float types, rounded to nearest even */
+  TLX_ARG_TENSOR = 5 /* value.tensor: for a tensor_desc */
 } tlx_arg_kind;
+
+/** Element types in memory, named as in the language. 0 is none, so that a forgotten one is an error. */
+typedef enum tlx_dtype {
+  TLX_DTYPE_I1 = 1, /* a byte, 0 or 1 */
+  TLX_DTYPE_I8 = 2,
+  TLX_DTYPE_I16 = 3,
+  TLX_DTYPE_I32 = 4,
+  TLX_DTYPE_I64 = 5,
+  TLX_DTYPE_U8 = 6,
+  TLX_DTYPE_U16 = 7,
+  TLX_DTYPE_U32 = 8,
+  TLX_DTYPE_U64 = 9,
+  TLX_DTYPE_F8E4M3 = 10,
+  TLX_DTYPE_F8E5M2 = 11,
+  TLX_DTYPE_F8E4M3FNUZ = 12,
+  TLX_DTYPE_F8E5M2FNUZ = 13,
+  TLX_DTYPE_F16 = 14,
+  TLX_DTYPE_BF16 = 15,
+  TLX_DTYPE_F32 = 16,
+  TLX_DTYPE_F64 = 17
+} tlx_dtype;
+
+/** The dtype that the language calls `name` ("bf16"); 0 if there is none. Any thread. */
+TLX_API uint32_t tlx_dtype_from_name(const char *name);
+
+#define TLX_MAX_RANK 5
+
+/** A tensor in device memory, for a tensor_desc<T, [block]>: rank and dtype must be the parameter's; the block is the kernel's business.
+ *  These rules hold on every target, with or without TMA, and each launch checks them:
+ *  - data is a multiple of 16; it may be NULL if an extent is 0;
+ *  - extents are 0 to 2^31 - 1. A tensor with an extent of 0 reads as zeros, and what is stored to it is lost;
+ *  - strides are in elements; the last is 1, the others are not negative, a multiple of 16 bytes, and less than 2^40 bytes. Rows may
+ *    overlap, and a stride may be 0; the stride of an extent of 0 or 1 is not read. */
+typedef struct tlx_tensor {
+  size_t struct_size;
+  void *data;     /* device address of element [0, …, 0] */
+  uint32_t dtype; /* tlx_dtype */
+  uint32_t rank;  /* 1 to TLX_MAX_RANK */
+  int64_t shape[TLX_MAX_RANK]; /* the rest is not read */
+  int64_t strides[TLX_MAX_RANK];
+} tlx_tensor;
+
+#define TLX_TENSOR_INIT {sizeof(tlx_tensor)}
 
 /** A launch argument. Its kind must suit the parameter's type and an integer must fit it: a mismatch is an error, never a
  *  reinterpretation. */
@@ -360,6 +404,7 @@ typedef struct tlx_arg {
     int64_t i;
     uint64_t u;
     double f;
+    const tlx_tensor *tensor; /* read during the call only */
   } value;
 } tlx_arg;
 
@@ -390,16 +435,22 @@ typedef struct tlx_launch_options {
 TLX_API tlx_status tlx_kernel_prepare(const tlx_kernel *kernel, const tlx_device *device, tlx_error **error);
 
 /** Launches on options->stream and returns without waiting (the simulator returns when it has finished). `args` in the order of the
- *  kernel's declaration; `options` must not be NULL.
- *  Errors: INVALID_ARGUMENT (number, type or range of arguments, grid beyond the device's limits), FACT (names the fact and the values),
+ *  kernel's declaration; `options` must not be NULL. Where a tensor_desc is a tensor map (sm_90a), the map is encoded once and used again
+ *  while data, shape and strides of that argument stay the same.
+ *  Errors: INVALID_ARGUMENT (number, type or range of arguments, a rule of tlx_tensor, grid beyond the device's limits), FACT (names the fact and the values),
  *  FINDINGS (simulator), UNSUPPORTED, DRIVER, OUT_OF_MEMORY. */
 TLX_API tlx_status tlx_kernel_launch(const tlx_kernel *kernel, const tlx_device *device, const tlx_launch_options *options,
                                      const tlx_arg *args, size_t num_args, tlx_error **error);
-/** The fast path: `args` is a buffer of tlx_kernel_packed_size() bytes with each argument at its offset. Facts and grid are checked, types
- *  cannot be. Errors: as tlx_kernel_launch. */
+/** The fast path: `args` is a buffer of tlx_kernel_packed_size() bytes with each argument at its offset; a tensor_desc as
+ *  tlx_kernel_encode_tensor made it for this device. Facts and grid are checked, types cannot be. Errors: as tlx_kernel_launch. */
 TLX_API tlx_status tlx_kernel_launch_packed(const tlx_kernel *kernel, const tlx_device *device,
                                             const tlx_launch_options *options, const void *args, size_t size,
                                             tlx_error **error);
+/** Writes the bytes that stand for `tensor` in the packed buffer, at the offset of argument `index`, to `out`: `size` of them, which must be
+ *  the size that tlx_kernel_arg says. They hold for launches of this kernel on this device while the tensor's memory lives. Errors:
+ *  INVALID_ARGUMENT (no tensor_desc, another size, a rule of tlx_tensor), NOT_FOUND (index), UNSUPPORTED (no tensor maps), DRIVER. */
+TLX_API tlx_status tlx_kernel_encode_tensor(const tlx_kernel *kernel, const tlx_device *device, size_t index, const tlx_tensor *tensor,
+                                            void *out, size_t size, tlx_error **error);
 /** Launches `warm_ups` times unmeasured, then `repeats` times, and writes the milliseconds of each to `milliseconds[0..repeats)`: device
  *  events on a GPU, the host's clock on the simulator. Waits for the stream. options->report is set to NULL. Errors: as tlx_kernel_launch. */
 TLX_API tlx_status tlx_kernel_time(const tlx_kernel *kernel, const tlx_device *device, const tlx_launch_options *options,

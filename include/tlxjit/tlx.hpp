@@ -151,7 +151,27 @@ public:
   std::string printed() const { return tlx_report_printed(get()); }
 };
 
-/// A launch argument from a C++ value: pointers, buffers, integers, floating point.
+/// A tensor in device memory, for a tensor_desc. Strides are in elements; without them it is dense and row-major.
+struct Tensor : tlx_tensor {
+  Tensor(void *data, tlx_dtype dtype, const std::vector<int64_t> &shape, const std::vector<int64_t> &strides = {})
+      : tlx_tensor(TLX_TENSOR_INIT) {
+    if (shape.empty() || shape.size() > TLX_MAX_RANK || (!strides.empty() && strides.size() != shape.size()))
+      throw std::invalid_argument("a tensor has 1 to 5 dimensions, and a stride for each or none");
+    this->data = data;
+    this->dtype = dtype;
+    rank = uint32_t(shape.size());
+    int64_t dense = 1;
+    for (size_t d = shape.size(); d-- > 0; dense *= shape[d] > 0 ? shape[d] : 1) {
+      this->shape[d] = shape[d];
+      this->strides[d] = strides.empty() ? dense : strides[d];
+    }
+  }
+  Tensor(const Buffer &buffer, tlx_dtype dtype, const std::vector<int64_t> &shape,
+         const std::vector<int64_t> &strides = {})
+      : Tensor(buffer.data(), dtype, shape, strides) {}
+};
+
+/// A launch argument from a C++ value: pointers, buffers, integers, floating point, and tensors, which must outlive it.
 struct Arg : tlx_arg {
   template <typename T> Arg(T value) : tlx_arg{} {
     if constexpr (std::is_pointer_v<T>) {
@@ -172,6 +192,10 @@ struct Arg : tlx_arg {
   Arg(const Buffer &buffer) : tlx_arg{} {
     kind = TLX_ARG_POINTER;
     value.pointer = buffer.data();
+  }
+  Arg(const Tensor &tensor) : tlx_arg{} {
+    kind = TLX_ARG_TENSOR;
+    value.tensor = &tensor;
   }
 };
 

@@ -216,6 +216,13 @@ tlx::Buffer upload(const Tensor &t) {
 }
 void download(Tensor &t, const tlx::Buffer &b) { b.read(t.data()); }
 
+tlx::Tensor tensor(const tlx::Buffer &b, const Tensor &t, const std::vector<int64_t> &shape, const std::vector<int64_t> &strides,
+                   int64_t offset) {
+  uint32_t dtype = tlx_dtype_from_name(t.type().c_str());
+  if (!dtype) throw std::runtime_error("'" + t.type() + "' is no dtype");
+  return tlx::Tensor(static_cast<char *>(b.data()) + offset * int64_t(sizeOf(t.type())), tlx_dtype(dtype), shape, strides);
+}
+
 std::string Worst::text() const {
   std::ostringstream s;
   s.precision(9);

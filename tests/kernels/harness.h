@@ -89,6 +89,11 @@ Program compileText(const std::string &text, const CompileSpec &spec, const std:
 tlx::Buffer upload(const Tensor &t);
 void download(Tensor &t, const tlx::Buffer &b);
 
+/// A tensor argument (for a tensor_desc): the buffer that holds `t`, seen with this shape. Without strides (in elements) it is dense and
+/// row-major; `offset` is where its element 0 lies, in elements. An argument keeps its address: name it, or make it in the call.
+tlx::Tensor tensor(const tlx::Buffer &b, const Tensor &t, const std::vector<int64_t> &shape, const std::vector<int64_t> &strides = {},
+                   int64_t offset = 0);
+
 /// max |got - want| / (atol + rtol |want|), and where; NaN counts as infinite.
 struct Worst {
   double ratio = 0;

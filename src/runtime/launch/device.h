@@ -45,9 +45,8 @@ struct DeviceInfo {
   unsigned driverVersion = 0; // as the driver reports it
 };
 
-class Device : public std::enable_shared_from_this<Device> {
+class Device : public TensorMapEncoder, public std::enable_shared_from_this<Device> {
 public:
-  virtual ~Device() = default;
   const DeviceInfo &info() const { return deviceInfo; }
   const GridLimits &gridLimits() const { return limits; }
   virtual bool isSimulator() const { return false; }
@@ -66,6 +65,11 @@ public:
   virtual Status createStream(void **stream) = 0;
   virtual Status destroyStream(void *stream) = 0;
   virtual Status synchronize(void *stream) = 0;
+
+  /// For devices without tensor maps, whose kernels get descriptors as fields.
+  Status encodeTensorMap(const TensorMapSpec &, uint8_t *) override {
+    return Status::error(Code::Unsupported, deviceInfo.id + " has no tensor maps");
+  }
 
   virtual Status load(const Binary &binary, std::shared_ptr<LoadedKernel> &loaded) = 0;
   /// `params` is the complete buffer. The grid has been checked and is not empty.

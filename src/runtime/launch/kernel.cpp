@@ -43,7 +43,7 @@ Status Kernel::run(Device &device, const Grid &grid, const ParamBuffer &params, 
 Status Kernel::launch(Device &device, const Grid &grid, std::span<const Arg> args, void *stream,
                       const SimOptions &options, SimReport *report) const {
   ParamBuffer params;
-  if (Status status = launchPlan.pack(args, grid, params)) return status;
+  if (Status status = launchPlan.pack(args, grid, params, &device)) return status;
   return run(device, grid, params, stream, options, report);
 }
 
@@ -57,7 +57,7 @@ Status Kernel::launchPacked(Device &device, const Grid &grid, std::span<const ui
 Status Kernel::time(Device &device, const Grid &grid, std::span<const Arg> args, void *stream,
                     const SimOptions &options, unsigned warmUps, std::span<double> times) const {
   ParamBuffer params;
-  if (Status status = launchPlan.pack(args, grid, params)) return status;
+  if (Status status = launchPlan.pack(args, grid, params, &device)) return status;
   for (unsigned i = 0; i < warmUps; ++i)
     if (Status status = run(device, grid, params, stream, options, nullptr)) return status;
   // All marks are queued before the first is waited for: the host's own pace does not show in the device's times.

@@ -25,6 +25,10 @@ public:
   /// The fast path: arguments already laid out.
   Status launchPacked(Device &device, const Grid &grid, std::span<const uint8_t> bytes, void *stream,
                       const SimOptions &options, SimReport *report) const;
+  /// The bytes of tensor argument `index` for launchPacked on this device.
+  Status encodeTensor(Device &device, size_t index, const Tensor &tensor, std::span<uint8_t> out) const {
+    return launchPlan.packTensor(index, tensor, &device, out);
+  }
   /// Milliseconds of each of `times.size()` launches after `warmUps` unmeasured ones.
   Status time(Device &device, const Grid &grid, std::span<const Arg> args, void *stream, const SimOptions &options,
               unsigned warmUps, std::span<double> times) const;

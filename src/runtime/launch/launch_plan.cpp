@@ -31,6 +31,8 @@ const char *kindName(Arg::Kind kind) {
     return "an integer";
   case Arg::Kind::Float:
     return "a float";
+  case Arg::Kind::Tensor:
+    return "a tensor";
   }
   return "an unknown kind of argument";
 }
@@ -133,20 +135,41 @@ Status LaunchPlan::create(const KernelMetadata &metadata, LaunchPlan &plan) {
                                                 std::to_string(ParamBuffer::kCapacity) +
                                                 " is the most a launch can pass");
   uint32_t end = 0;
-  auto place = [&](const std::string &name, uint32_t offset, uint32_t size) -> std::string {
-    if (size == 0 || offset % size != 0) return "argument " + quoted(name) + " is not naturally aligned";
+  auto placeAligned = [&](const std::string &name, uint32_t offset, uint32_t size, uint32_t alignment) -> std::string {
+    if (size == 0 || offset % alignment != 0) return "argument " + quoted(name) + " is not naturally aligned";
     if (offset < end) return "argument " + quoted(name) + " overlaps the one before it";
     if (offset > metadata.paramBytes || size > metadata.paramBytes - offset)
       return "argument " + quoted(name) + " lies outside the parameter buffer";
     end = offset + size;
     return {};
   };
+  auto place = [&](const std::string &name, uint32_t offset, uint32_t size) {
+    return placeAligned(name, offset, size, size);
+  };
+  auto placeTensor = [&](const ArgInfo &arg) -> std::string {
+    const DescriptorInfo &descriptor = *arg.descriptor;
+    if (descriptor.tensorMap) return placeAligned(arg.name, arg.offset, arg.size, kTensorMapAlignment);
+    // Its fields in the order of their offsets, and nothing else among them.
+    std::vector<std::pair<uint32_t, uint32_t>> fields = {{arg.offset, 8}};
+    for (uint32_t offset : descriptor.shapeOffsets) fields.emplace_back(offset, 4);
+    for (uint32_t offset : descriptor.strideOffsets) fields.emplace_back(offset, 8);
+    std::sort(fields.begin(), fields.end());
+    if (fields[0].first != arg.offset) return "argument " + quoted(arg.name) + " has a field before its pointer";
+    for (const auto &[offset, size] : fields)
+      if (std::string why = place(arg.name, offset, size); !why.empty()) return why;
+    if (end != arg.offset + arg.size) return "argument " + quoted(arg.name) + " does not end with its last field";
+    return {};
+  };
   for (const ArgInfo &arg : metadata.args) {
     Format format = Format::Pointer;
-    if (arg.kind == ArgInfo::Kind::TensorDesc)
-      return Status::error(Code::Unsupported, "argument " + quoted(arg.name) +
-                                                  " is a tensor descriptor, which this version "
-                                                  "cannot launch with");
+    if (arg.kind == ArgInfo::Kind::TensorDesc) {
+      plan.tensors.resize(metadata.args.size());
+      if (std::string why = TensorParam::create(arg, plan.tensors[plan.formats.size()]); !why.empty())
+        return bad("tensor descriptor " + quoted(arg.name) + ": " + why);
+      if (std::string why = placeTensor(arg); !why.empty()) return bad(why);
+      plan.formats.push_back(Format::Tensor);
+      continue;
+    }
     if (arg.kind == ArgInfo::Kind::Pointer) {
       if (arg.size != 8) return bad("pointer " + quoted(arg.name) + " does not have 8 bytes");
     } else {
@@ -174,11 +197,14 @@ Status LaunchPlan::create(const KernelMetadata &metadata, LaunchPlan &plan) {
     for (const Fact::Step &step : fact.program)
       if (step.op == Fact::Op::Arg && (step.value < 0 || uint64_t(step.value) >= metadata.args.size()))
         return bad("fact " + quoted(fact.text) + " names argument " + std::to_string(step.value));
+      else if (step.op == Fact::Op::Arg && plan.formats[size_t(step.value)] == Format::Tensor)
+        return bad("fact " + quoted(fact.text) + " speaks of a tensor descriptor");
   }
   return Status::ok();
 }
 
-Status LaunchPlan::packOne(size_t index, const Arg &arg, uint8_t *bytes, int64_t &factValue) const {
+Status LaunchPlan::packOne(size_t index, const Arg &arg, TensorMapEncoder *maps, uint8_t *bytes,
+                           int64_t &factValue) const {
   const ArgInfo &info = metadata->args[index];
   const Format format = formats[index];
   bytes += info.offset;
@@ -192,6 +218,11 @@ Status LaunchPlan::packOne(size_t index, const Arg &arg, uint8_t *bytes, int64_t
     storeAs(bytes, address);
     factValue = int64_t(address);
     return Status::ok();
+  }
+  if (format == Format::Tensor) {
+    if (arg.kind != Arg::Kind::Tensor) return mismatch();
+    factValue = 0; // facts do not speak of tensors
+    return tensors[index].pack(*arg.tensor, maps, bytes);
   }
   if (format == Format::I1 || format == Format::Signed || format == Format::Unsigned) {
     if (arg.kind != Arg::Kind::Int && arg.kind != Arg::Kind::UInt) return mismatch();
@@ -321,7 +352,7 @@ private:
 
 } // namespace
 
-Status LaunchPlan::pack(std::span<const Arg> args, const Grid &grid, ParamBuffer &out) const {
+Status LaunchPlan::pack(std::span<const Arg> args, const Grid &grid, ParamBuffer &out, TensorMapEncoder *maps) const {
   if (args.size() != metadata->args.size()) {
     std::string names;
     for (const ArgInfo &arg : metadata->args) names += (names.empty() ? "" : ", ") + arg.name + ": " + arg.type;
@@ -333,11 +364,27 @@ Status LaunchPlan::pack(std::span<const Arg> args, const Grid &grid, ParamBuffer
   std::memset(out.bytes, 0, out.size); // padding is defined, so equal launches have equal bytes
   FactValues values(args.size());
   for (size_t i = 0; i < args.size(); ++i)
-    if (Status status = packOne(i, args[i], out.bytes, values[i])) return status;
+    if (Status status = packOne(i, args[i], maps, out.bytes, values[i])) return status;
   if (anyFacts)
     if (Status status = checkFacts(values.span())) return status;
   addHidden(grid, out);
   return Status::ok();
+}
+
+Status LaunchPlan::packTensor(size_t index, const Tensor &tensor, TensorMapEncoder *maps,
+                              std::span<uint8_t> out) const {
+  if (index >= formats.size())
+    return Status::error(Code::NotFound, "there is no argument number " + std::to_string(index));
+  const ArgInfo &info = metadata->args[index];
+  if (formats[index] != Format::Tensor)
+    return Status::error(Code::InvalidArgument,
+                         "argument " + quoted(info.name) + " is of type " + info.type + ", which is no tensor_desc");
+  if (out.size() != info.size)
+    return Status::error(Code::InvalidArgument, "argument " + quoted(info.name) + " has " + std::to_string(info.size) +
+                                                    " bytes in the packed buffer, and room for " +
+                                                    std::to_string(out.size()) + " was given");
+  std::memset(out.data(), 0, out.size()); // padding is defined
+  return tensors[index].pack(tensor, maps, out.data());
 }
 
 Status LaunchPlan::packRaw(std::span<const uint8_t> bytes, const Grid &grid, ParamBuffer &out) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/launch/status.h"
+#include "runtime/launch/tensor.h"
 #include "support/metadata.h"
 
 namespace tlx::runtime {
@@ -16,13 +17,14 @@ namespace tlx::runtime {
 /// An argument as the host states it. Integers are checked against the parameter's range, floats are rounded (to
 /// nearest even) to the parameter's type.
 struct Arg {
-  enum class Kind : uint8_t { Pointer = 1, Int = 2, UInt = 3, Float = 4 };
+  enum class Kind : uint8_t { Pointer = 1, Int = 2, UInt = 3, Float = 4, Tensor = 5 };
   Kind kind = Kind::Int;
   union {
     const void *pointer;
     int64_t i;
     uint64_t u;
     double f;
+    const Tensor *tensor; // read during the launch only
   };
   static Arg ofPointer(const void *value) {
     Arg arg{Kind::Pointer, {}};
@@ -44,6 +46,11 @@ struct Arg {
     arg.f = value;
     return arg;
   }
+  static Arg ofTensor(const Tensor *value) {
+    Arg arg{Kind::Tensor, {}};
+    arg.tensor = value;
+    return arg;
+  }
 };
 
 struct Grid {
@@ -62,21 +69,25 @@ Status checkGrid(const Grid &grid, const GridLimits &limits, unsigned threadsPer
 /// Parameter bytes of one launch, on the caller's stack: a launch does not allocate.
 struct ParamBuffer {
   static constexpr size_t kCapacity = 4096; // what every CUDA version takes
-  alignas(16) uint8_t bytes[kCapacity];
+  alignas(kTensorMapAlignment) uint8_t bytes[kCapacity];
   size_t size = 0;
 };
 
 class LaunchPlan {
 public:
-  /// Checks that the metadata's layout makes sense: known types, their sizes, natural alignment, no overlap, all inside
-  /// paramBytes. The metadata must outlive the plan.
+  /// Checks that the metadata's layout makes sense: known types, their sizes, natural alignment (64 bytes for tensor
+  /// maps), no overlap, all inside paramBytes. The metadata must outlive the plan.
   static Status create(const KernelMetadata &metadata, LaunchPlan &plan);
 
-  /// Count, type, range and facts of `args`, then the buffer with the hidden arguments.
-  Status pack(std::span<const Arg> args, const Grid &grid, ParamBuffer &out) const;
+  /// Count, type, range, facts and the rules of tensors of `args`, then the buffer with the hidden arguments. `maps` is
+  /// the device that will launch; a plan without tensor maps needs none.
+  Status pack(std::span<const Arg> args, const Grid &grid, ParamBuffer &out, TensorMapEncoder *maps = nullptr) const;
   /// The fast path: `bytes` holds the user's arguments already laid out (userBytes() of them); facts are checked,
   /// hidden arguments added.
   Status packRaw(std::span<const uint8_t> bytes, const Grid &grid, ParamBuffer &out) const;
+
+  /// The bytes of a tensor argument in the packed form: all of `out`, which has the argument's size.
+  Status packTensor(size_t index, const Tensor &tensor, TensorMapEncoder *maps, std::span<uint8_t> out) const;
 
   /// Bytes up to the end of the last argument of the user.
   size_t userBytes() const { return user; }
@@ -95,14 +106,16 @@ private:
     F16,
     BF16,
     F32,
-    F64
+    F64,
+    Tensor
   };
-  Status packOne(size_t index, const Arg &arg, uint8_t *bytes, int64_t &factValue) const;
+  Status packOne(size_t index, const Arg &arg, TensorMapEncoder *maps, uint8_t *bytes, int64_t &factValue) const;
   Status checkFacts(std::span<const int64_t> values) const;
   void addHidden(const Grid &grid, ParamBuffer &out) const;
 
   const KernelMetadata *metadata = nullptr;
   std::vector<Format> formats;
+  std::vector<TensorParam> tensors; // by argument; empty if none is a tensor
   bool anyFacts = false;
   size_t user = 0;
 };
