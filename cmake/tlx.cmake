@@ -14,8 +14,10 @@ if(TLX_VERIFY_PASSES)
 endif()
 if(TLX_ASAN)
   # LLVM itself is not instrumented, so its containers cross the boundary without annotations: container-overflow is off (see ./dev).
-  # For the same reason objects that LLVM made fail the check of vptr.
-  target_compile_options(tlx_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer)
+  # For the same reason objects that LLVM made fail the check of vptr, and LLVM's headers must not poison arenas that its own code uses:
+  # they ask this macro. Ours asks TLX_ASAN.
+  target_compile_options(tlx_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer
+                         -U__SANITIZE_ADDRESS__ -DTLX_ASAN)
   target_link_options(tlx_flags INTERFACE -fsanitize=address,undefined)
 endif()
 

@@ -9,7 +9,7 @@
 #include <chrono>
 #include <cstring>
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef TLX_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -26,7 +26,7 @@ constexpr unsigned kThreadsPerSm = 2048;    // of every target here
 constexpr unsigned kHardResidentCtas = 192; // windows of 16 MB in the low 4 GB
 constexpr unsigned kHardThreads = 16384;    // stacks, two mappings each, against the kernel's limit of 65,530
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef TLX_ASAN
 thread_local const void *mainStackBottom;
 thread_local size_t mainStackSize;
 void sanStart(void **fakeStack, Thread *to) {
