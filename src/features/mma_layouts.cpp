@@ -8,20 +8,6 @@ namespace tlx::features {
 using layout::Coord;
 
 namespace {
-unsigned bitsOf(MmaType t) {
-  switch (t) {
-  case MmaType::S8:
-  case MmaType::U8: return 8;
-  case MmaType::F16:
-  case MmaType::BF16: return 16;
-  case MmaType::TF32:
-  case MmaType::XF32:
-  case MmaType::F32: return 32;
-  case MmaType::F64: return 64;
-  }
-  return 0;
-}
-
 /// Bases of one instruction's fragment over two dimensions: element order in a lane, then lanes.
 struct Unit {
   std::vector<Coord> registers, lanes;

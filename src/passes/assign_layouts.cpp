@@ -196,37 +196,32 @@ struct Assigner {
   }
 
   // --- matrix instructions --------------------------------------------------------------------------------------
-  std::optional<features::MmaType> operandType(Scalar s, llvm::StringRef precision) {
-    using features::MmaType;
-    bool amd = target.vendor == features::Vendor::Amd;
-    switch (s) {
-    case Scalar::F16: return MmaType::F16;
-    case Scalar::BF16: return MmaType::BF16;
-    case Scalar::I8: return MmaType::S8;
-    case Scalar::U8: return MmaType::U8;
-    case Scalar::F64: return MmaType::F64;
-    case Scalar::F32:
-      // On AMD, ieee f32 has matrix units of its own and serves tf32x3, whose accuracy it exceeds.
-      if (precision == "ieee" || (amd && precision == "tf32x3")) return amd ? std::optional(MmaType::F32) : std::nullopt;
-      return amd ? MmaType::XF32 : MmaType::TF32;
-    default: return std::nullopt;
-    }
-  }
-
-  bool planDot(Op &op) {
+  bool planDot(Op &op, const AxisAnalysis &axis) {
     Type a = op.operand(0)->type, acc = op.operand(2)->type;
     int64_t m = acc.shape()[0], n = acc.shape()[1], k = a.shape()[1];
-    if (isFp8(a.scalar()) || (a.scalar() == Scalar::U8 && target.vendor == features::Vendor::Amd)) {
-      diagnostics.report(Diag::DotUnsupported, op.loc, scalarName(a.scalar()).str(), target.name);
+    if (auto wgmma = planWgmmaDot(op, module.kernel.numWarps, target, axis)) {
+      DotPlan plan{context.unique(features::wgmmaAccumulator(wgmma->plan, m, n)), nullptr, nullptr};
+      if (!wgmma->a.memory)
+        plan.a = context.unique(features::wgmmaOperandA(wgmma->plan, m, k, 8 * scalarBytes(a.scalar())));
+      dots[&op] = plan;
+      asyncDots.push_back({&op, std::move(*wgmma)});
+      return true;
+    }
+    const llvm::StringRef precision = op.strAttr(Attr::precision);
+    auto typeA = features::mmaType(target, scalarName(a.scalar()), precision),
+         typeB = features::mmaType(target, scalarName(op.operand(1)->type.scalar()), precision);
+    llvm::ArrayRef<features::MmaInstruction> list;
+    if (typeA && typeB) list = features::mmaInstructions(target, *typeA, *typeB);
+    if (list.empty() && scalarBytes(a.scalar()) == 1) { // 8-bit types have no meaning beyond the units'; wide floats have scalar code
+      Scalar lacking = typeA && features::mmaInstructions(target, *typeA).empty() ? a.scalar() : op.operand(1)->type.scalar();
+      diagnostics.report(Diag::DotUnsupported, op.loc, scalarName(lacking).str(), target.name,
+                         std::string(features::nearestMmaType(target, scalarName(lacking))));
       return false;
     }
     int chosen = -1;
     features::MmaInstruction mma{};
-    if (auto type = operandType(a.scalar(), op.strAttr(Attr::precision))) {
-      auto list = features::mmaInstructions(target, *type);
-      for (unsigned i = 0; i < list.size() && chosen < 0; ++i)
-        if (features::fits(list[i], m, n, k)) chosen = i, mma = list[i];
-    }
+    for (unsigned i = 0; i < list.size() && chosen < 0; ++i)
+      if (features::fits(list[i], m, n, k)) chosen = i, mma = list[i];
     op.setAttr(Attr::mma, int64_t(chosen));
     DotPlan plan;
     if (chosen >= 0) {
