@@ -15,6 +15,7 @@ namespace {
 // grows.
 constexpr const char *kArgKinds[] = {"scalar", "pointer", "tensor_desc"};
 constexpr const char *kHiddenKinds[] = {"grid_x", "grid_y", "grid_z"};
+constexpr const char *kDescriptorForms[] = {"fields", "tensor_map"};
 constexpr const char *kFactOps[] = {
     "const", "arg", "+", "-", "*", "/", "%", "neg", "==", "!=", "<", "<=", ">", ">=", "&&", "||", "!"};
 static_assert(std::size(kFactOps) == size_t(Fact::Op::Not) + 1);
@@ -58,6 +59,51 @@ Fact factFromJson(const Json &json) {
   return fact;
 }
 
+Json descriptorToJson(const DescriptorInfo &info) {
+  Json json = {{"element", info.element}, {"block", info.block}, {"form", kDescriptorForms[info.tensorMap ? 1 : 0]}};
+  // Each form has its own members; what belongs to the other one is empty.
+  if (info.tensorMap) {
+    json["box"] = info.box;
+    json["swizzle"] = info.swizzle;
+  } else {
+    json["shape_offsets"] = info.shapeOffsets;
+    json["stride_offsets"] = info.strideOffsets;
+  }
+  return json;
+}
+
+/// nlohmann/json turns -1 and 1.5 into unsigned numbers without a word.
+uint32_t unsignedFromJson(const Json &json) {
+  if (!json.is_number_unsigned() || json.get<uint64_t>() > UINT32_MAX)
+    throw std::runtime_error(json.dump() + " is not a 32-bit unsigned number");
+  return json.get<uint32_t>();
+}
+std::vector<uint32_t> unsignedListFromJson(const Json &json) {
+  if (!json.is_array()) throw std::runtime_error(json.dump() + " is not a list");
+  std::vector<uint32_t> list;
+  for (const Json &one : json) list.push_back(unsignedFromJson(one));
+  return list;
+}
+
+DescriptorInfo descriptorFromJson(const Json &json) {
+  DescriptorInfo info;
+  json.at("element").get_to(info.element);
+  if (!json.at("block").is_array()) throw std::runtime_error("the block of a descriptor is not a list");
+  for (const Json &extent : json.at("block")) {
+    if (!extent.is_number_integer()) throw std::runtime_error(extent.dump() + " is not the extent of a block");
+    info.block.push_back(extent.get<int64_t>());
+  }
+  info.tensorMap = indexOf(kDescriptorForms, json.at("form").get<std::string>(), "form of descriptor") == 1;
+  if (info.tensorMap) {
+    info.box = unsignedListFromJson(json.at("box"));
+    info.swizzle = unsignedFromJson(json.at("swizzle"));
+  } else {
+    info.shapeOffsets = unsignedListFromJson(json.at("shape_offsets"));
+    info.strideOffsets = unsignedListFromJson(json.at("stride_offsets"));
+  }
+  return info;
+}
+
 } // namespace
 
 std::string toJson(const KernelMetadata &metadata) {
@@ -70,12 +116,15 @@ std::string toJson(const KernelMetadata &metadata) {
                {"shared_bytes", metadata.sharedBytes},
                {"param_bytes", metadata.paramBytes}};
   json["args"] = Json::array();
-  for (const ArgInfo &arg : metadata.args)
-    json["args"].push_back({{"name", arg.name},
-                            {"kind", kArgKinds[size_t(arg.kind)]},
-                            {"type", arg.type},
-                            {"offset", arg.offset},
-                            {"size", arg.size}});
+  for (const ArgInfo &arg : metadata.args) {
+    Json one = {{"name", arg.name},
+                {"kind", kArgKinds[size_t(arg.kind)]},
+                {"type", arg.type},
+                {"offset", arg.offset},
+                {"size", arg.size}};
+    if (arg.descriptor) one["descriptor"] = descriptorToJson(*arg.descriptor);
+    json["args"].push_back(std::move(one));
+  }
   json["hidden"] = Json::array();
   for (const HiddenArg &arg : metadata.hidden)
     json["hidden"].push_back({{"kind", kHiddenKinds[size_t(arg.kind)]}, {"offset", arg.offset}, {"size", arg.size}});
@@ -111,6 +160,7 @@ std::optional<KernelMetadata> metadataFromJson(const std::string &text, std::str
       one.at("type").get_to(arg.type);
       one.at("offset").get_to(arg.offset);
       one.at("size").get_to(arg.size);
+      if (arg.kind == ArgInfo::Kind::TensorDesc) arg.descriptor = descriptorFromJson(one.at("descriptor"));
       metadata.args.push_back(std::move(arg));
     }
     for (const Json &one : json.at("hidden")) {

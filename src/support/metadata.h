@@ -30,7 +30,7 @@ struct ArgInfo {
   std::string name;
   Kind kind = Kind::Scalar;
   std::string type; // the language's spelling: "i32", "*f16"
-  uint32_t offset = 0, size = 0;
+  uint32_t offset = 0, size = 0; // a TensorDesc passed as fields: from its pointer to the end of its last field
   std::optional<DescriptorInfo> descriptor; // of a TensorDesc
 };
 

@@ -3,6 +3,10 @@
 // and streams can be passed here.
 #include "runtime/cuda/device.h"
 
+#include <array>
+#include <atomic>
+#include <mutex>
+
 #include "runtime/cuda/driver.h"
 
 namespace tlx::runtime::cuda {
@@ -65,6 +69,33 @@ Status describe(const Driver &driver, int ordinal, DeviceHandle &handle, DeviceI
   return Status::ok();
 }
 
+/// i8, u8, fp8 and i1 are bytes to a load, i16 is u16. f32 stays f32: a TFLOAT32 map would round what it loads.
+int mapTypeOf(Element element) {
+  switch (element) {
+  case Element::I16:
+  case Element::U16:
+    return kMapUint16;
+  case Element::I32:
+    return kMapInt32;
+  case Element::U32:
+    return kMapUint32;
+  case Element::I64:
+    return kMapInt64;
+  case Element::U64:
+    return kMapUint64;
+  case Element::F16:
+    return kMapFloat16;
+  case Element::BF16:
+    return kMapBfloat16;
+  case Element::F32:
+    return kMapFloat32;
+  case Element::F64:
+    return kMapFloat64;
+  default:
+    return kMapUint8;
+  }
+}
+
 class CudaDevice;
 
 class CudaKernel final : public LoadedKernel {
@@ -114,7 +145,9 @@ public:
     return Status::ok();
   }
   ~CudaDevice() override {
-    if (context) driver.core.primaryContextRelease(handle); // may answer "deinitialized" at exit, which is fine
+    if (!context) return;
+    if (emptyTensors) (void)release(emptyTensors);
+    driver.core.primaryContextRelease(handle); // may answer "deinitialized" at exit, which is fine
   }
 
   Status allocate(size_t bytes, void **address) override {
@@ -190,6 +223,9 @@ public:
                            "kernel '" + metadata.name + "' needs " + std::to_string(metadata.sharedBytes) +
                                " bytes of shared memory, and " + deviceInfo.id + " (" + deviceInfo.architecture +
                                ") gives a block " + std::to_string(sharedLimit));
+    for (const ArgInfo &arg : metadata.args)
+      if (arg.descriptor && arg.descriptor->tensorMap)
+        if (Status s = reserveEmptyTensors()) return s; // now: a launch allocates nothing
     Current current(driver, context);
     if (Status s = current.status()) return s;
 
@@ -244,6 +280,25 @@ public:
                         "cuLaunchKernel");
   }
 
+  Status encodeTensorMap(const TensorMapSpec &spec, uint8_t *out) override {
+    if (!driver.missingTensorMap.empty()) return unavailable(driver.missingTensorMap);
+    void *data = spec.data;
+    uint64_t shape[kMaxRank];
+    for (uint32_t d = 0; d < spec.rank; ++d) shape[d] = spec.empty ? 1 : spec.shape[d];
+    if (spec.empty)
+      if (Status s = nextEmptyTensor(&data)) return s;
+    constexpr uint32_t kElementStrides[kMaxRank] = {1, 1, 1, 1, 1};
+    const int swizzle = spec.swizzle == 128  ? kMapSwizzle128
+                        : spec.swizzle == 64 ? kMapSwizzle64
+                        : spec.swizzle == 32 ? kMapSwizzle32
+                                             : kMapSwizzleNone;
+    // Needs no current context.
+    return driver.check(driver.tensorMap.encodeTiled(out, mapTypeOf(spec.element), spec.rank, data, shape, spec.strides,
+                                                     spec.box, kElementStrides, kMapInterleaveNone, swizzle,
+                                                     kMapPromotion256, kMapFillZeros),
+                        "cuTensorMapEncodeTiled");
+  }
+
   Status createTimer(void *stream, std::unique_ptr<Timer> &timer) override {
     if (!driver.missingEvent.empty()) return unavailable(driver.missingEvent);
     auto made =
@@ -257,6 +312,35 @@ public:
   DeviceHandle handle = 0;
   Context context = nullptr;
   int sharedLimit = 48 << 10;
+
+private:
+  /// A map has no extent of 0. An empty tensor is encoded with extents of 1 over one of these elements, which are zero:
+  /// then all that a kernel loads is 0, and its stores do no harm. Each map gets the next element, so that what a
+  /// kernel stores to one empty tensor does not appear in another one.
+  static constexpr size_t kEmptyTensors = 1024, kEmptyTensorBytes = 16;
+  Status reserveEmptyTensors() {
+    std::lock_guard lock(emptyTensorsMutex);
+    if (emptyTensors) return Status::ok();
+    static const std::array<uint8_t, kEmptyTensors * kEmptyTensorBytes> kZeros{};
+    void *address = nullptr;
+    if (Status s = allocate(kZeros.size(), &address)) return s;
+    Status s = copyIn(address, kZeros.data(), kZeros.size(), nullptr);
+    if (!s) s = synchronize(nullptr);
+    if (s) {
+      (void)release(address);
+      return s;
+    }
+    emptyTensors = address;
+    return Status::ok();
+  }
+  Status nextEmptyTensor(void **data) {
+    if (Status s = reserveEmptyTensors()) return s;
+    *data = static_cast<uint8_t *>(emptyTensors) + (emptyTensorsUsed++ % kEmptyTensors) * kEmptyTensorBytes;
+    return Status::ok();
+  }
+  std::mutex emptyTensorsMutex;
+  void *emptyTensors = nullptr; // does not change once it is set
+  std::atomic<size_t> emptyTensorsUsed{0};
 };
 
 CudaKernel::~CudaKernel() {

@@ -57,6 +57,8 @@ Status Driver::load(const std::string &path, Driver &driver) {
   lib.find("cuEventSynchronize", driver.event.synchronize, driver.missingEvent);
   lib.find("cuEventElapsedTime", driver.event.elapsedTime, driver.missingEvent);
 
+  lib.find("cuTensorMapEncodeTiled", driver.tensorMap.encodeTiled, driver.missingTensorMap); // since CUDA 12.0
+
   const Result result = core.init(0);
   if (result == kNoDevice) return Status::error(Code::NoDriver, "the CUDA driver finds no device");
   if (Status status = driver.check(result, "cuInit")) return Status::error(Code::NoDriver, status.message);

@@ -52,6 +52,23 @@ enum : int { kMaxDynamicSharedSize = 8 };
 // CUjit_option
 enum : int { kJitInfoLogBuffer = 3, kJitInfoLogBufferSize = 4, kJitErrorLogBuffer = 5, kJitErrorLogBufferSize = 6 };
 
+// CUtensorMapDataType
+enum : int {
+  kMapUint8 = 0,
+  kMapUint16 = 1,
+  kMapUint32 = 2,
+  kMapInt32 = 3,
+  kMapUint64 = 4,
+  kMapInt64 = 5,
+  kMapFloat16 = 6,
+  kMapFloat32 = 7,
+  kMapFloat64 = 8,
+  kMapBfloat16 = 9
+};
+// CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill
+enum : int { kMapInterleaveNone = 0, kMapSwizzleNone = 0, kMapSwizzle32 = 1, kMapSwizzle64 = 2, kMapSwizzle128 = 3 };
+enum : int { kMapPromotion256 = 3, kMapFillZeros = 0 };
+
 struct Driver {
   // Initialization, devices, the primary context.
   struct {
@@ -98,9 +115,14 @@ struct Driver {
     Result (*synchronize)(Event);
     Result (*elapsedTime)(float *, Event, Event);
   } event = {};
+  struct {
+    // (map, type, rank, address, shape, strides, box, element strides, interleave, swizzle, L2 promotion, fill)
+    Result (*encodeTiled)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,
+                          const uint32_t *, int, int, int, int);
+  } tensorMap = {};
 
   // What a group lacks; empty: it can be used.
-  std::string missingModule, missingMemory, missingStream, missingEvent;
+  std::string missingModule, missingMemory, missingStream, missingEvent, missingTensorMap;
 
   /// Loads and initializes the driver. `path` empty: TLX_CUDA_DRIVER, else libcuda.so.1.
   static Status load(const std::string &path, Driver &driver);

@@ -17,15 +17,15 @@ struct ElementRow {
   const char *name;
   unsigned bytes;
 };
-constexpr ElementRow kElements[] = {
-    {"", 0},       {"i1", 1},     {"i8", 1},         {"i16", 2},        {"i32", 4}, {"i64", 8},
-    {"u8", 1},     {"u16", 2},    {"u32", 4},        {"u64", 8},        {"f8e4m3", 1}, {"f8e5m2", 1},
-    {"f8e4m3fnuz", 1}, {"f8e5m2fnuz", 1}, {"f16", 2}, {"bf16", 2}, {"f32", 4}, {"f64", 8}};
+constexpr ElementRow kElements[] = {{"", 0},       {"i1", 1},     {"i8", 1},         {"i16", 2},        {"i32", 4},
+                                    {"i64", 8},    {"u8", 1},     {"u16", 2},        {"u32", 4},        {"u64", 8},
+                                    {"f8e4m3", 1}, {"f8e5m2", 1}, {"f8e4m3fnuz", 1}, {"f8e5m2fnuz", 1}, {"f16", 2},
+                                    {"bf16", 2},   {"f32", 4},    {"f64", 8}};
 static_assert(std::size(kElements) == size_t(Element::F64) + 1);
 
-constexpr int64_t kMaxExtent = INT32_MAX;               // coordinates are i32
-constexpr int64_t kStrideLimit = int64_t(1) << 40;      // bytes
-constexpr int64_t kAlignment = 16;                      // of the address and of strides in bytes
+constexpr int64_t kMaxExtent = INT32_MAX;          // coordinates are i32
+constexpr int64_t kStrideLimit = int64_t(1) << 40; // bytes
+constexpr int64_t kAlignment = 16;                 // of the address and of strides in bytes
 
 bool sameTensor(const Tensor &a, const Tensor &b) {
   return a.data == b.data && a.element == b.element && a.rank == b.rank &&

@@ -41,8 +41,8 @@ unsigned elementBytes(Element element);
 /// None if the language has no such type.
 Element findElement(std::string_view name);
 
-constexpr unsigned kMaxRank = 5;          // of a tensor map
-constexpr size_t kTensorMapBytes = 128;   // CUtensorMap
+constexpr unsigned kMaxRank = 5;        // of a tensor map
+constexpr size_t kTensorMapBytes = 128; // CUtensorMap
 constexpr size_t kTensorMapAlignment = 64;
 
 /// As the host states it, in the order of the language. What lies behind `rank` in the arrays is not read (nor set: a
@@ -55,14 +55,14 @@ struct Tensor {
   int64_t strides[kMaxRank]; // elements
 };
 
-/// What a device encodes: a tensor that keeps the rules, and how a kernel reads it. Dimensions innermost first, as in the
-/// driver's call.
+/// What a device encodes: a tensor that keeps the rules, and how a kernel reads it. Dimensions innermost first, as in
+/// the driver's call.
 struct TensorMapSpec {
   void *data = nullptr; // may be null if `empty`
   Element element = Element::None;
   uint32_t rank = 0;
-  bool empty = false;                 // an extent is 0
-  uint64_t shape[kMaxRank] = {};      // elements
+  bool empty = false;                  // an extent is 0
+  uint64_t shape[kMaxRank] = {};       // elements
   uint64_t strides[kMaxRank - 1] = {}; // bytes, of the dimensions 1 to rank - 1
   uint32_t box[kMaxRank] = {};
   uint32_t swizzle = 0; // bytes

@@ -4,6 +4,7 @@
 #include "runtime/sim/device.h"
 
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "features/features.h"
 #include "runtime/guarded.h"
 #include "sim/sim.h"
+#include "sim/tensor_map.h"
 
 namespace tlx::runtime::sim {
 
@@ -62,6 +64,33 @@ void fillReport(const tlx::sim::LaunchResult &result, SimReport &report) {
   report.errors = unsigned(result.findings.size());
   report.json = list.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   report.printed = result.printed;
+}
+
+tlx::sim::TensorMap::Element mapElementOf(Element element) {
+  using E = tlx::sim::TensorMap::Element;
+  switch (element) {
+  case Element::I16:
+  case Element::U16:
+    return E::U16;
+  case Element::I32:
+    return E::I32;
+  case Element::U32:
+    return E::U32;
+  case Element::I64:
+    return E::I64;
+  case Element::U64:
+    return E::U64;
+  case Element::F16:
+    return E::F16;
+  case Element::BF16:
+    return E::BF16;
+  case Element::F32:
+    return E::F32;
+  case Element::F64:
+    return E::F64;
+  default:
+    return E::U8;
+  }
 }
 
 class SimDevice final : public Device {
@@ -170,18 +199,35 @@ public:
     return status;
   }
 
+  Status encodeTensorMap(const TensorMapSpec &spec, uint8_t *out) override {
+    tlx::sim::TensorMap map;
+    map.rank = uint8_t(spec.rank);
+    map.element = mapElementOf(spec.element);
+    map.elementBytes = uint8_t(elementBytes(spec.element));
+    map.swizzle = uint8_t(spec.swizzle);
+    map.base = reinterpret_cast<uintptr_t>(spec.data);
+    std::copy_n(spec.shape, spec.rank, map.shape); // extents of 0 as they are: all of it is outside
+    std::copy_n(spec.strides, spec.rank - 1, map.strides);
+    std::copy_n(spec.box, spec.rank, map.box);
+    std::memset(out, 0, kTensorMapBytes);
+    std::memcpy(out, &map, sizeof map);
+    return Status::ok();
+  }
+
   Status createTimer(void *, std::unique_ptr<Timer> &timer) override {
     timer = std::make_unique<SimTimer>();
     return Status::ok();
   }
 
 private:
-  /// A noalias pointer must be the only argument that points into its memory (one allocation or registered range): which parts of it a
-  /// kernel touches is not known before it runs.
+  /// A noalias pointer must be the only argument that points into its memory (one allocation or registered range):
+  /// which parts of it a kernel touches is not known before it runs.
   Status checkNoAlias(const SimKernel &kernel, const ParamBuffer &params) const {
     auto extentOf = [&](const ArgInfo &arg) {
       void *pointer = nullptr;
-      if (arg.kind == ArgInfo::Kind::Pointer) std::memcpy(&pointer, params.bytes + arg.offset, sizeof pointer);
+      const uint8_t *at = params.bytes + arg.offset; // a descriptor passed as fields starts with its pointer
+      if (arg.descriptor && arg.descriptor->tensorMap) at += offsetof(tlx::sim::TensorMap, base);
+      if (arg.kind != ArgInfo::Kind::Scalar) std::memcpy(&pointer, at, sizeof pointer);
       const auto extent = memory.find(pointer);
       return extent ? extent->begin : 0;
     };
