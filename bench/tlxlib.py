@@ -25,8 +25,17 @@ class _LaunchOptions(ctypes.Structure):
                 ("seed", ctypes.c_uint64), ("max_steps", ctypes.c_uint64), ("report", ctypes.c_void_p)]
 
 
+MAX_RANK = 5
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("data", ctypes.c_void_p), ("dtype", ctypes.c_uint32), ("rank", ctypes.c_uint32),
+                ("shape", ctypes.c_int64 * MAX_RANK), ("strides", ctypes.c_int64 * MAX_RANK)]
+
+
 class _Value(ctypes.Union):
-    _fields_ = [("pointer", ctypes.c_void_p), ("i", ctypes.c_int64), ("u", ctypes.c_uint64), ("f", ctypes.c_double)]
+    _fields_ = [("pointer", ctypes.c_void_p), ("i", ctypes.c_int64), ("u", ctypes.c_uint64), ("f", ctypes.c_double),
+                ("tensor", ctypes.POINTER(_Tensor))]
 
 
 class _Arg(ctypes.Structure):
@@ -42,12 +51,15 @@ class Library:
         self.context = ctypes.c_void_p()
         self._check(lambda e: self.c.tlx_context_create(None, ctypes.byref(self.context), e))
 
+    def _fail(self, status, error):
+        text = (self.c.tlx_error_message(error) or b"").decode() + "\n" + (self.c.tlx_error_diagnostics(error) or b"").decode()
+        raise RuntimeError(f"tlx status {status}: {text}")
+
     def _check(self, call):
         error = ctypes.c_void_p()
         status = call(ctypes.byref(error))
         if status:
-            text = (self.c.tlx_error_message(error) or b"").decode() + "\n" + (self.c.tlx_error_diagnostics(error) or b"").decode()
-            raise RuntimeError(f"tlx status {status}: {text}")
+            self._fail(status, error)
 
     def device(self, name):
         handle = ctypes.c_void_p()
@@ -76,11 +88,24 @@ class Kernel:
         self.library._check(lambda e: self.library.c.tlx_kernel_artifact(self.handle, which, ctypes.byref(data), ctypes.byref(size), e))
         return ctypes.string_at(data, size.value)
 
+    def _tensor(self, a, type_):
+        """What a tensor_desc<f16, [128, 64]> takes: `a` with its shape and strides."""
+        element = type_[len("tensor_desc<"):].split(",")[0]
+        t = _Tensor(struct_size=ctypes.sizeof(_Tensor), data=a.data_ptr(), dtype=self.library.c.tlx_dtype_from_name(element.encode()),
+                    rank=len(a.shape))
+        t.shape[:len(a.shape)], t.strides[:len(a.shape)] = list(a.shape), list(a.stride())
+        return t
+
     def launcher(self, grid, args):
-        """A callable that launches with these arguments on the stream it is given (0: the default stream)."""
+        """A callable that launches with these arguments on the stream it is given (0: the default stream). Arguments with data_ptr() are
+        PyTorch tensors or what looks like them; a tensor_desc also takes their shape and stride()."""
         packed = (_Arg * len(args))()
-        for slot, a in zip(packed, args):
-            if hasattr(a, "data_ptr"):
+        tensors = []  # kept alive by the closure below
+        for slot, a, declared in zip(packed, args, self.metadata["args"]):
+            if declared["type"].startswith("tensor_desc"):
+                tensors.append(self._tensor(a, declared["type"]))
+                slot.kind, slot.value.tensor = 5, ctypes.pointer(tensors[-1])
+            elif hasattr(a, "data_ptr"):
                 slot.kind, slot.value.pointer = 1, a.data_ptr()
             elif isinstance(a, float):
                 slot.kind, slot.value.f = 4, a
@@ -88,9 +113,12 @@ class Kernel:
                 slot.kind, slot.value.i = 2, a
         options = _LaunchOptions(struct_size=ctypes.sizeof(_LaunchOptions))
         options.grid[:] = list(grid) + [1] * (3 - len(grid))
+        # The way from Python to the library is kept short: it is not what a C program pays.
+        call, error = self.library.c.tlx_kernel_launch, ctypes.c_void_p()
+        fixed = (self.handle, self.device, ctypes.byref(options), packed, ctypes.c_size_t(len(args)), ctypes.byref(error))
 
-        def launch(stream=0):
+        def launch(stream=0, _alive=(tensors, options)):
             options.stream = stream
-            self.library._check(lambda e: self.library.c.tlx_kernel_launch(self.handle, self.device, ctypes.byref(options), packed,
-                                                                           ctypes.c_size_t(len(args)), e))
+            if status := call(*fixed):
+                self.library._fail(status, error)
         return launch
