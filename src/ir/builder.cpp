@@ -137,8 +137,25 @@ Value *Builder::load(Value *pointer, Value *mask, Value *other) {
   return create(Opcode::Load, present({pointer, mask, other}), pointee(pointer->type))->result();
 }
 void Builder::store(Value *pointer, Value *value, Value *mask) { create(Opcode::Store, present({pointer, value, mask}), {}); }
-Value *Builder::atomicAdd(Value *pointer, Value *value, Value *mask) {
-  return create(Opcode::AtomicAdd, present({pointer, value, mask}), value->type)->result();
+Value *Builder::atomicRmw(llvm::StringRef kind, Value *pointer, Value *value, Value *mask) {
+  Op *op = create(Opcode::AtomicRmw, present({pointer, value, mask}), value->type);
+  op->setAttr(Attr::kind, kind.str());
+  return op->result();
+}
+Value *Builder::atomicCas(Value *pointer, Value *expected, Value *value, Value *mask) {
+  return create(Opcode::AtomicCas, present({pointer, expected, value, mask}), value->type)->result();
+}
+Value *Builder::descLoad(Value *descriptor, llvm::ArrayRef<Value *> indices) {
+  Type t = descriptor->type;
+  llvm::SmallVector<Value *, 6> operands{descriptor};
+  operands.append(indices.begin(), indices.end());
+  return create(Opcode::DescLoad, operands, context.tile(context.scalar(t.scalar()), t.shape()))->result();
+}
+void Builder::descStore(Value *descriptor, Value *tile, llvm::ArrayRef<Value *> indices, llvm::StringRef reduce) {
+  llvm::SmallVector<Value *, 6> operands{descriptor, tile};
+  operands.append(indices.begin(), indices.end());
+  Op *op = create(Opcode::DescStore, operands, {});
+  if (!reduce.empty()) op->setAttr(Attr::reduce, reduce.str());
 }
 Value *Builder::dot(Value *a, Value *b, Value *acc, llvm::StringRef precision) {
   Op *op = create(Opcode::Dot, {a, b, acc}, acc->type);
@@ -146,14 +163,24 @@ Value *Builder::dot(Value *a, Value *b, Value *acc, llvm::StringRef precision) {
   return op->result();
 }
 
-llvm::SmallVector<Value *, 2>
-Builder::reduce(llvm::ArrayRef<Value *> tiles, unsigned axis,
-                llvm::function_ref<llvm::SmallVector<Value *, 2>(llvm::ArrayRef<Value *>, llvm::ArrayRef<Value *>)> combine) {
+llvm::SmallVector<Value *, 2> Builder::reduce(llvm::ArrayRef<Value *> tiles, unsigned axis, Combine combine) {
   llvm::SmallVector<int64_t, 4> shape(tiles[0]->type.shape());
   shape.erase(shape.begin() + axis);
   llvm::SmallVector<Type, 2> results;
   for (Value *t : tiles) results.push_back(shape.empty() ? t->type.element() : context.tile(t->type.element(), shape));
-  Op *op = withAxis(create(Opcode::Reduce, tiles, results), axis);
+  return combining(Opcode::Reduce, tiles, results, axis, combine);
+}
+llvm::SmallVector<Value *, 2> Builder::scan(llvm::ArrayRef<Value *> tiles, unsigned axis, bool reverse, Combine combine) {
+  llvm::SmallVector<Type, 2> results;
+  for (Value *t : tiles) results.push_back(t->type);
+  llvm::SmallVector<Value *, 2> out = combining(Opcode::Scan, tiles, results, axis, combine);
+  if (reverse) out[0]->def()->setAttr(Attr::reverse, int64_t(1));
+  return out;
+}
+
+llvm::SmallVector<Value *, 2> Builder::combining(Opcode opcode, llvm::ArrayRef<Value *> tiles, llvm::ArrayRef<Type> results,
+                                                 unsigned axis, Combine combine) {
+  Op *op = withAxis(create(opcode, tiles, results), axis);
   Block &body = op->addRegion();
   llvm::SmallVector<Value *, 4> lhs, rhs;
   for (Value *t : tiles) lhs.push_back(body.addArg(t->type.element()));
@@ -213,6 +240,7 @@ Value *Builder::localAlloc(Scalar element, llvm::ArrayRef<int64_t> shape, unsign
 }
 Value *Builder::subview(Value *buffer, Value *slot) {
   Type t = buffer->type;
+  if (t.kind() == Type::Kind::Barrier) return create(Opcode::SubView, {buffer, slot}, context.barrier(1))->result();
   return create(Opcode::SubView, {buffer, slot}, context.buffer(t.scalar(), t.shape(), 1, t.space(), t.sharedLayout()))->result();
 }
 Value *Builder::localLoad(Value *buffer, const layout::TileLayout *layout) {

@@ -59,12 +59,18 @@ public:
   Value *addptr(Value *pointer, Value *offset);
   Value *load(Value *pointer, Value *mask = nullptr, Value *other = nullptr);
   void store(Value *pointer, Value *value, Value *mask = nullptr);
-  Value *atomicAdd(Value *pointer, Value *value, Value *mask = nullptr);
+  Value *atomicRmw(llvm::StringRef kind, Value *pointer, Value *value, Value *mask = nullptr);
+  Value *atomicAdd(Value *pointer, Value *value, Value *mask = nullptr) { return atomicRmw("add", pointer, value, mask); }
+  Value *atomicCas(Value *pointer, Value *expected, Value *value, Value *mask = nullptr);
+  Value *descLoad(Value *descriptor, llvm::ArrayRef<Value *> indices);
+  void descStore(Value *descriptor, Value *tile, llvm::ArrayRef<Value *> indices, llvm::StringRef reduce = {});
   Value *dot(Value *a, Value *b, Value *acc, llvm::StringRef precision = {});
 
   /// Reduces tiles of one shape along `axis`. `combine` gets lhs… and rhs… as scalars, inside the region, and returns the results.
-  llvm::SmallVector<Value *, 2> reduce(llvm::ArrayRef<Value *> tiles, unsigned axis,
-                                       llvm::function_ref<llvm::SmallVector<Value *, 2>(llvm::ArrayRef<Value *>, llvm::ArrayRef<Value *>)> combine);
+  using Combine = llvm::function_ref<llvm::SmallVector<Value *, 2>(llvm::ArrayRef<Value *>, llvm::ArrayRef<Value *>)>;
+  llvm::SmallVector<Value *, 2> reduce(llvm::ArrayRef<Value *> tiles, unsigned axis, Combine combine);
+  /// The results have the operands' types.
+  llvm::SmallVector<Value *, 2> scan(llvm::ArrayRef<Value *> tiles, unsigned axis, bool reverse, Combine combine);
 
   /// Loops and branches: the op with its blocks and arguments, insertion point unchanged. The caller fills each block and ends it with
   /// yield (or condition).
@@ -83,6 +89,8 @@ public:
   void asyncCopy(Value *buffer, Value *pointer, Value *mask = nullptr);
 
 private:
+  llvm::SmallVector<Value *, 2> combining(Opcode opcode, llvm::ArrayRef<Value *> tiles, llvm::ArrayRef<Type> results, unsigned axis,
+                                          Combine combine);
   Block *block;
   Op *before = nullptr;
 };

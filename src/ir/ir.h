@@ -210,6 +210,14 @@ struct Properties {
   bool operator==(const Properties &) const = default;
 };
 
+/// A tensor descriptor that was lowered to arguments of its own: a pointer, an i64 stride in elements for each dimension but the last, an
+/// i32 extent for each dimension.
+struct DescriptorArgument {
+  std::string name;
+  Type type;      // the tensor_desc
+  unsigned first; // argument that is the pointer; the others follow it
+};
+
 class Kernel {
 public:
   Kernel() : body(nullptr) {}
@@ -220,6 +228,7 @@ public:
   unsigned sharedBytes = 0; // set by memory planning
   Block body;               // its arguments are the kernel's
   std::vector<Fact> facts;  // about arguments, by index
+  std::vector<DescriptorArgument> descriptors; // in the order of their arguments
 };
 
 class Module {

@@ -626,6 +626,13 @@ bool Parser::kernelHead(Kernel &k) {
   if (!expectWord("properties") || !expectPunct('=') || !properties() || !optionalLoc(k.loc)) return false;
   while (takeWord("fact"))
     if (!fact(k)) return false;
+  while (takeWord("descriptor")) {
+    DescriptorArgument &d = k.descriptors.emplace_back();
+    int64_t first;
+    if (!string(d.name) || !expectWord("at") || !integer(first, 0, INT32_MAX) || !expectPunct(':') || !type(d.type))
+      return false;
+    d.first = unsigned(first);
+  }
   return true;
 }
 

@@ -279,6 +279,11 @@ std::string Printer::module(const Module &m) {
   loc(k.loc);
   out += '\n';
   for (const Fact &f : k.facts) fact(f);
+  for (const DescriptorArgument &d : k.descriptors) {
+    out += "  descriptor " + quoted(d.name) + " at " + std::to_string(d.first) + " : ";
+    type(d.type);
+    out += '\n';
+  }
   out += "{\n";
   block(k.body, 2);
   out += "}\n";

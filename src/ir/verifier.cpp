@@ -21,9 +21,34 @@ bool OpChecker::same(Type a, Type b) const {
   return a.withLayout(nullptr) == b.withLayout(nullptr); // layouts mean nothing yet
 }
 
+bool OpChecker::intAttr(const Op &op, Attr a, int64_t min, int64_t max) {
+  for (const auto &[key, value] : op.attrs())
+    if (key == a) {
+      const int64_t *v = std::get_if<int64_t>(&value);
+      if (v && *v >= min && *v <= max) return true;
+    }
+  std::string rule = "needs the attribute '" + attrName(a).str() + "', an integer";
+  if (max != INT64_MAX)
+    rule += " from " + std::to_string(min) + " to " + std::to_string(max);
+  else if (min != INT64_MIN)
+    rule += " of at least " + std::to_string(min);
+  return fail(op, rule);
+}
+
+bool OpChecker::strAttr(const Op &op, Attr a, llvm::ArrayRef<const char *> values) {
+  if (!op.hasAttr(a)) return true;
+  std::string list;
+  for (const char *v : values) {
+    if (op.strAttr(a) == v) return true;
+    list += (list.empty() ? "" : " ") + std::string(v);
+  }
+  return fail(op, "the attribute '" + attrName(a).str() + "' is one of: " + list);
+}
+
 } // namespace detail
 
 namespace {
+using detail::isScalarOf;
 using detail::OpChecker;
 
 using Shape = llvm::ArrayRef<int64_t>;
@@ -50,9 +75,6 @@ bool isIntType(Type t) {
 bool isValueType(Type t) {
   return t.isScalar() || t.isPointer() || t.isTile();
 }
-bool isScalarOf(Type t, Scalar s) {
-  return t.isScalar() && t.scalar() == s;
-}
 Type pointee(Type pointer) {
   return pointer.withElement(pointer.context().scalar(pointer.element().scalar()));
 }
@@ -71,16 +93,15 @@ private:
   void kernelRules();
 
   // Groups of rules. Each stops at the first breach of an op.
-  bool need(const Op &op, bool condition, const char *rule) { return condition || fail(op, rule); }
   bool sameShape(const Op &op, llvm::ArrayRef<Value *> values);
   bool arithmetic(const Op &op, bool (*allowed)(Type), const char *what);
-  bool intAttr(const Op &op, Attr a, int64_t min, int64_t max);
-  bool strAttr(const Op &op, Attr a, llvm::ArrayRef<const char *> values);
   bool constant(const Op &op);
   bool shapeOps(const Op &op);
   bool permuted(const Op &op, Shape from, Shape to);
   bool memory(const Op &op);
   bool access(const Op &op, unsigned pointer, unsigned mask, Type value);
+  bool hints(const Op &op);
+  bool atomic(const Op &op);
   bool buffers(const Op &op);
   bool asyncCopy(const Op &op);
   bool allocation(const Op &op);
@@ -184,6 +205,19 @@ void Verifier::kernelRules() {
   for (unsigned i = 0; i < k.body.numArgs(); ++i)
     if (!k.body.arg(i)->type || k.body.arg(i)->type.isTile() || k.body.arg(i)->type.isBuffer())
       bad("argument " + std::to_string(i) + " is a tile or a buffer");
+  for (const DescriptorArgument &d : k.descriptors) {
+    const unsigned rank = d.type ? d.type.rank() : 0;
+    const bool typed = d.type && d.type.kind() == Type::Kind::TensorDesc && rank >= 1 && rank <= 5;
+    bool good = typed && d.first + 2 * rank <= k.body.numArgs();
+    for (unsigned i = 0; good && i < 2 * rank; ++i) {
+      Type want = i == 0      ? module.context.pointer(d.type.scalar())
+                  : i < rank ? module.context.scalar(Scalar::I64)
+                             : module.context.scalar(Scalar::I32);
+      good = k.body.arg(d.first + i)->type == want;
+    }
+    if (!good)
+      bad("the descriptor '" + d.name + "' names arguments that are not a pointer, i64 strides and i32 extents");
+  }
   for (const Fact &f : k.facts)
     for (const Fact::Step &s : f.program)
       if (s.op == Fact::Op::Arg && (s.value < 0 || s.value >= int64_t(k.body.numArgs())))
@@ -214,30 +248,6 @@ bool Verifier::arithmetic(const Op &op, bool (*allowed)(Type), const char *what)
       return fail(op, "operands and result have one type; " + v->type.str() + " and " + t.str() + " differ");
   if (!isValueType(t) || !allowed(t)) return fail(op, std::string("works on ") + what + ", not on " + t.str());
   return true;
-}
-
-bool Verifier::intAttr(const Op &op, Attr a, int64_t min, int64_t max) {
-  for (const auto &[key, value] : op.attrs())
-    if (key == a) {
-      const int64_t *v = std::get_if<int64_t>(&value);
-      if (v && *v >= min && *v <= max) return true;
-    }
-  std::string rule = "needs the attribute '" + attrName(a).str() + "', an integer";
-  if (max != INT64_MAX)
-    rule += " from " + std::to_string(min) + " to " + std::to_string(max);
-  else if (min != INT64_MIN)
-    rule += " of at least " + std::to_string(min);
-  return fail(op, rule);
-}
-
-bool Verifier::strAttr(const Op &op, Attr a, llvm::ArrayRef<const char *> values) {
-  if (!op.hasAttr(a)) return true;
-  std::string list;
-  for (const char *v : values) {
-    if (op.strAttr(a) == v) return true;
-    list += (list.empty() ? "" : " ") + std::string(v);
-  }
-  return fail(op, "the attribute '" + attrName(a).str() + "' is one of: " + list);
 }
 
 bool Verifier::constant(const Op &op) {
@@ -316,17 +326,41 @@ bool Verifier::access(const Op &op, unsigned pointer, unsigned mask, Type value)
   return !op.hasAttr(Attr::vec) || intAttr(op, Attr::vec, 1, 16);
 }
 
+bool Verifier::hints(const Op &op) {
+  const bool load = op.is(Opcode::Load);
+  const char *const loads[] = {"ca", "cg", "cv"}, *const stores[] = {"wb", "cg", "cs", "wt"};
+  return strAttr(op, Attr::cache, load ? llvm::ArrayRef<const char *>(loads) : llvm::ArrayRef<const char *>(stores)) &&
+         strAttr(op, Attr::eviction, {"evict_first", "evict_last", "no_allocate"});
+}
+
+bool Verifier::atomic(const Op &op) {
+  const bool cas = op.is(Opcode::AtomicCas);
+  Type value = op.operand(1)->type;
+  if (!access(op, 0, cas ? 3 : 2, value)) return false;
+  if (cas && !same(op.operand(2)->type, value)) return fail(op, "the value has the type of what is expected");
+  if (!same(op.result()->type, value)) return fail(op, "the result has the type of the value");
+  if (!cas) {
+    if (!op.hasAttr(Attr::kind)) return fail(op, "needs the attribute 'kind'");
+    if (!strAttr(op, Attr::kind, {"add", "min", "max", "and", "or", "xor", "xchg"})) return false;
+    const llvm::StringRef kind = op.strAttr(Attr::kind);
+    if ((kind == "and" || kind == "or" || kind == "xor") && !isIntType(value))
+      return fail(op, "combines the bits of integers, not of " + value.str());
+  }
+  return strAttr(op, Attr::order, {"relaxed", "acquire", "release", "acq_rel"}) &&
+         strAttr(op, Attr::scope, {"cta", "gpu", "sys"});
+}
+
 bool Verifier::memory(const Op &op) {
   switch (op.opcode) {
   case Opcode::Load:
-    if (!access(op, 0, 1, op.result()->type)) return false;
+    if (!access(op, 0, 1, op.result()->type) || !hints(op)) return false;
     return op.numOperands() < 3 ||
            need(op, same(op.operand(2)->type, op.result()->type), "'other' has the type of the result");
   case Opcode::Store:
-    return access(op, 0, 2, op.operand(1)->type);
-  case Opcode::AtomicAdd:
-    return access(op, 0, 2, op.operand(1)->type) &&
-           need(op, same(op.result()->type, op.operand(1)->type), "the result has the type of the value");
+    return access(op, 0, 2, op.operand(1)->type) && hints(op);
+  case Opcode::AtomicRmw:
+  case Opcode::AtomicCas:
+    return atomic(op);
   default: { // AddPtr
     Type p = op.operand(0)->type, offset = op.operand(1)->type;
     return need(op, isValueType(p) && p.isPointerLike(), "the first operand is a pointer or a tile of pointers") &&
@@ -367,6 +401,9 @@ bool Verifier::asyncCopy(const Op &op) {
 
 bool Verifier::buffers(const Op &op) {
   Type t = op.operand(0)->type;
+  if (op.is(Opcode::SubView) && t.kind() == Type::Kind::Barrier)
+    return need(op, isScalarOf(op.operand(1)->type, Scalar::I32), "the slot is an i32") &&
+           need(op, op.result()->type == module.context.barrier(1), "the result is one barrier");
   if (!t.isBuffer()) return fail(op, "the first operand is a buffer");
   Context &c = module.context;
   switch (op.opcode) {
@@ -431,6 +468,10 @@ bool Verifier::reduce(const Op &op) {
       return fail(op, "arguments and yielded values of the region have the element types of the operands");
     if (r.element() != t.element()) return fail(op, "results have the element types of the operands");
     llvm::SmallVector<int64_t, 4> want(t.shape());
+    if (op.is(Opcode::Scan)) {
+      if (!same(r, t)) return fail(op, "results have the types of the operands");
+      continue;
+    }
     if (op.intAttr(Attr::partial)) {
       if (r.rank() != t.rank()) return fail(op, "a partial reduction keeps the axis");
       want[axis] = r.shape()[axis];
@@ -522,6 +563,11 @@ bool Verifier::rules(const Op &op) {
   case MaxNan:
   case Abs:
     return arithmetic(op, isNumber, "numbers");
+  case MulHi: {
+    Type t = op.result()->type;
+    return arithmetic(op, isIntType, "integers") &&
+           need(op, scalarBits(t.element().scalar()) >= 32, "works on integers of 32 and 64 bits");
+  }
   case DivFloor:
   case ModFloor:
   case CeilDiv:
@@ -581,7 +627,8 @@ bool Verifier::rules(const Op &op) {
   case AddPtr:
   case Load:
   case Store:
-  case AtomicAdd:
+  case AtomicRmw:
+  case AtomicCas:
     return memory(op);
   case LocalAlloc:
     return allocation(op);
@@ -604,19 +651,22 @@ bool Verifier::rules(const Op &op) {
   case Dot:
     return dot(op);
   case Reduce:
+  case Scan:
     return reduce(op);
   case For:
   case While:
   case If:
     return control(op);
+  case Assert:
+    return need(op, isValueType(op.operand(0)->type) && op.operand(0)->type.isBoolLike(), "the operand is an i1") &&
+           need(op, op.hasAttr(Attr::message), "needs the attribute 'message'");
   case Print:
     for (Value *v : op.operands())
       if (!isValueType(v->type)) return fail(op, "prints numbers, pointers and tiles");
     return need(op, op.hasAttr(Attr::format), "needs the attribute 'format'");
   default:
-    return true;
+    return asyncRules(op);
   }
-  return true;
 }
 
 } // namespace

@@ -67,6 +67,10 @@ bool OpChecker::layoutRules(const Op &op) {
         return fail(op, "the result's layout is the operand's without the axis");
     }
     return true;
+  case Opcode::Scan:
+    for (Value *v : op.operands())
+      if (layoutOf(v) != from) return fail(op, "operands have one layout");
+    return true;
   case Opcode::RequireLayout:
   case Opcode::ConvertLayout:
     return true;

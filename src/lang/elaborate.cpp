@@ -44,7 +44,6 @@ std::unique_ptr<ir::Module> Elaborator::run(uint32_t file) {
   frame().scopes.emplace_back();
   b().atEnd(module->kernel.body);
   stmts(kernel->body->stmts);
-  if (diags.errorCount() == errors && usesDescriptors) error(Diag::ElDescriptors, descriptorLoc);
   if (diags.errorCount() != errors) return nullptr;
   b().atEnd(module->kernel.body);
   b().loc = kernel->body->endLoc.known() ? kernel->body->endLoc : kernel->loc;
@@ -166,10 +165,6 @@ void Elaborator::bindArguments(const Kernel &kernel) {
       if (type.isTile()) {
         error(Diag::ElArgTile, p.type->loc, type.str());
       } else {
-        if (type.kind() == ir::Type::Kind::TensorDesc && !usesDescriptors) {
-          usesDescriptors = true;
-          descriptorLoc = p.type->loc;
-        }
         v = Val::runtime(module->kernel.body.addArg(type, p.name.text));
       }
     }

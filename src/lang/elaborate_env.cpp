@@ -370,6 +370,10 @@ ir::Type Elaborator::resolveType(const TypeExpr &type) {
   auto shape = resolveShape(extents, locs, type.loc);
   if (!element || !shape) return {};
   if (type.kind == TypeExpr::Tile) return context.tile(element, *shape);
+  if (shape->size() > 5) {
+    error(Diag::ElDescRank, type.loc, shape->size());
+    return {};
+  }
   return context.tensorDesc(element.scalar(), *shape);
 }
 

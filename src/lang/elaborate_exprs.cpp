@@ -439,7 +439,7 @@ Val Elaborator::evalMember(const Member &e) {
 Val Elaborator::evalMethod(const MethodCall &e) {
   static const Builtin kTo{"to", "x, type, rounding?", &Elaborator::opTo};
   static const Builtin kLoad{"load", "desc, offsets", &Elaborator::opDescLoad};
-  static const Builtin kStore{"store", "desc, offsets, value", &Elaborator::opDescStore};
+  static const Builtin kStore{"store", "desc, offsets, value, reduce?", &Elaborator::opDescStore};
   Val object = value(*e.object);
   auto args = evalArgs(e.args);
   const std::string &name = e.method.text;

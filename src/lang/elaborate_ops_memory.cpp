@@ -15,6 +15,18 @@ llvm::ArrayRef<Builtin> memoryBuiltins() {
   return kTable;
 }
 
+/// A string argument that is one of a few words; reports what they are.
+static std::optional<std::string> oneOf(Elaborator &e, const CallArgs &a, unsigned i, llvm::StringRef what,
+                                        std::initializer_list<const char *> words) {
+  std::string list;
+  for (const char *word : words) {
+    if (a.vals[i].is(Val::Kind::String) && a.vals[i].s == word) return a.vals[i].s;
+    list += (list.empty() ? "\"" : ", \"") + std::string(word) + "\"";
+  }
+  e.error(Diag::ElWord, a.locs[i], what, list);
+  return std::nullopt;
+}
+
 ir::Value *Elaborator::accessOperand(ir::Value *v, ir::Value *pointer, Loc loc, llvm::StringRef what) {
   llvm::ArrayRef<int64_t> want = pointer->type.shape(), have = v->type.shape();
   bool fits = have.size() <= want.size();
@@ -103,39 +115,60 @@ Val Elaborator::opAtomicAdd(CallArgs &a) {
 
 //===-- descriptors -----------------------------------------------------------------------------------------------===//
 
-/// Checks the offsets [m, k] of a block.
-static bool checkOffsets(Elaborator &e, const CallArgs &a, ir::Type desc) {
+using Offsets = llvm::SmallVector<ir::Value *, 5>;
+
+/// The offsets [m, k] of a block; nullopt after an error.
+static std::optional<Offsets> blockOffsets(Elaborator &e, const CallArgs &a, ir::Type desc) {
   const Val &o = a.vals[1];
   if (!o.is(Val::Kind::List) || o.elems.size() != desc.rank()) {
     e.error(Diag::ElDescOffsets, a.locs[1], e.describe(a.vals[0]), desc.rank(),
             o.is(Val::Kind::List) ? std::to_string(o.elems.size()) : e.describe(o));
-    return false;
+    return std::nullopt;
   }
-  for (const Val &v : o.elems)
-    if (!v.isArithmetic() || v.isTile() || (!v.isLiteral() && v.scalar() != Scalar::I32) ||
-        (v.isLiteral() && !v.isInt())) {
-      e.error(Diag::ElDescOffset, a.locs[1], e.describe(v));
-      return false;
+  Offsets out;
+  for (const Val &v : o.elems) {
+    const bool adapts = v.isLiteral() && v.isInt();
+    if (!v.isArithmetic() || v.isTile() || (!adapts && v.scalar() != Scalar::I32) || v.isFloat()) {
+      e.error(Diag::ElDescOffset, v.loc.known() ? v.loc : a.locs[1], e.describe(v));
+      return std::nullopt;
     }
-  return true;
+    ir::Value *value = e.materializeAs(v, Scalar::I32, v.loc.known() ? v.loc : a.locs[1], "the offset of a block");
+    if (!value) return std::nullopt;
+    out.push_back(value);
+  }
+  return out;
 }
 
 Val Elaborator::opDescLoad(CallArgs &a) {
   ir::Type desc = a.vals[0].v->type;
-  if (!checkOffsets(*this, a, desc)) return Val::poison();
-  // A stand-in of the right type: a kernel with descriptors ends in an error after everything was checked.
-  return Val::runtime(b().constant(context.tile(context.scalar(desc.scalar()), desc.shape()), 0));
+  auto offsets = blockOffsets(*this, a, desc);
+  if (!offsets) return Val::poison();
+  ++operations;
+  return Val::runtime(b().descLoad(a.vals[0].v, *offsets));
 }
 
 Val Elaborator::opDescStore(CallArgs &a) {
   ir::Type desc = a.vals[0].v->type;
-  if (!checkOffsets(*this, a, desc)) return Val::poison();
+  auto offsets = blockOffsets(*this, a, desc);
+  if (!offsets) return Val::poison();
   const Val &v = a.vals[2];
   if (!v.isTile() || v.v->type.shape() != desc.shape() || !v.isArithmetic())
     return error(Diag::ElDescValue, a.locs[2], describe(v), describe(a.vals[0]));
   if (v.scalar() != desc.scalar())
     return error(Diag::ElStoreType, a.locs[2], "the value", ir::scalarName(v.scalar()), describe(a.vals[0]),
                  "; convert it with .to(" + ir::scalarName(desc.scalar()).str() + ")");
+  std::string reduce;
+  if (a.has(3)) {
+    auto kind = oneOf(*this, a, 3, "'reduce'", {"add", "min", "max", "and", "or", "xor"});
+    if (!kind) return Val::poison();
+    const Scalar type = desc.scalar();
+    const bool bits = *kind == "and" || *kind == "or" || *kind == "xor";
+    const bool supported = ir::isFloat(type) ? !bits && !ir::isFp8(type) : ir::scalarBits(type) >= 32;
+    if (!supported) return error(Diag::ElDescReduce, a.locs[3], *kind, ir::scalarName(type));
+    reduce = *kind;
+  }
+  ++operations;
+  b().descStore(a.vals[0].v, v.v, *offsets, reduce);
   return Val::unit();
 }
 

@@ -395,8 +395,6 @@ public:
   bool lastWasNew = false;
   bool aborted = false; ///< a limit was passed: nothing more is said
   unsigned steps = 0, depth = 0, operations = 0;
-  bool usesDescriptors = false;
-  Loc descriptorLoc;
 };
 
 /// Sets the location of new operations for a scope.

@@ -14,6 +14,7 @@
 
 #include "features/mma_layouts.h"
 #include "ir/builder.h"
+#include "passes/async_dots.h"
 #include "passes/axis_analysis.h"
 #include "passes/passes.h"
 
@@ -35,7 +36,7 @@ TileLayout shrunk(const TileLayout &l, llvm::ArrayRef<int64_t> shape) {
 }
 
 struct DotPlan {
-  Layout accumulator, a, b;
+  Layout accumulator, a, b; // null: the operand goes through shared memory
 };
 
 struct Assigner {
@@ -51,6 +52,7 @@ struct Assigner {
   std::vector<Layout> assigned; // by class representative
   std::vector<std::vector<Value *>> members;
   llvm::DenseMap<Op *, DotPlan> dots;
+  std::vector<std::pair<Op *, WgmmaDot>> asyncDots;
 
   // --- classes --------------------------------------------------------------------------------------------------
   unsigned id(Value *v) {
@@ -83,7 +85,7 @@ struct Assigner {
     case Opcode::Store:
       if (op.numOperands() > 2) tie(op.operand(0), op.operand(2));
       break;
-    case Opcode::AtomicAdd:
+    case Opcode::AtomicRmw:
       tie(op.operand(0), op.result());
       if (op.numOperands() > 2) tie(op.operand(0), op.operand(2));
       break;
@@ -314,11 +316,11 @@ struct Assigner {
     Value *x = op.numOperands() ? op.operand(0) : nullptr;
     switch (op.opcode) {
     case Opcode::Store:
-    case Opcode::AtomicAdd: require(op, 1, x->type.layout()); break;
+    case Opcode::AtomicRmw: require(op, 1, x->type.layout()); break;
     case Opcode::RequireLayout: require(op, 0, r->type.layout()); break;
     case Opcode::Dot:
-      require(op, 0, dots[&op].a);
-      require(op, 1, dots[&op].b);
+      if (dots[&op].a) require(op, 0, dots[&op].a);
+      if (dots[&op].b) require(op, 1, dots[&op].b);
       // Two dots of one class may use different instructions: the class has the layout of the first.
       require(op, 2, dots[&op].accumulator);
       produce(op, 0, dots[&op].accumulator);
@@ -394,10 +396,10 @@ struct Assigner {
     module.kernel.body.walk([&](Op &op) { all.push_back(&op); });
 
     for (Op *op : all) tieOp(*op);
-    for (Op *op : all)
-      if (op->is(Opcode::Dot)) ok &= planDot(*op);
-    if (!ok) return false;
     AxisAnalysis axis(module);
+    for (Op *op : all)
+      if (op->is(Opcode::Dot)) ok &= planDot(*op, axis);
+    if (!ok) return false;
 
     // 1. hardware: accumulators of matrix instructions. Operands are converted at the dot.
     for (Op *op : all)
@@ -426,7 +428,7 @@ struct Assigner {
     // 3. loads by size, then stores: coalescing
     std::vector<Op *> loads;
     for (Op *op : all)
-      if ((op->is(Opcode::Load) || op->is(Opcode::AtomicAdd)) && op->operand(0)->type.isTile()) loads.push_back(op);
+      if ((op->is(Opcode::Load) || op->is(Opcode::AtomicRmw)) && op->operand(0)->type.isTile()) loads.push_back(op);
     llvm::stable_sort(loads, [](Op *a, Op *b) { return a->operand(0)->type.elements() > b->operand(0)->type.elements(); });
     for (Op *op : loads)
       if (!layoutOf(op->operand(0))) assign(op->operand(0), context.unique(coalesced(op->operand(0), axis).layout));
@@ -455,6 +457,7 @@ struct Assigner {
     for (auto &[op, l] : pinned) restore(*op, l);
     unsigned before = diagnostics.errorCount();
     for (Op *op : all) fixOp(*op);
+    for (auto &[op, plan] : asyncDots) makeAsyncDot(module, *op, plan);
     module.properties.layouts = true;
     return diagnostics.errorCount() == before;
   }

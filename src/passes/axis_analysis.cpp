@@ -633,7 +633,7 @@ std::string printAxis(const Module &module) {
       llvm::StringRef line = llvm::StringRef(text).split('\n').first;
       if (op.numResults() && !op.numRegions()) line = line.split(" : ").first;
       for (unsigned i = 0; i < op.numResults(); ++i) show(op.result(i), (i ? "  and " : "") + line.str());
-      if (op.is(Opcode::Load) || op.is(Opcode::Store) || op.is(Opcode::AtomicAdd) || op.is(Opcode::AsyncCopy))
+      if (op.is(Opcode::Load) || op.is(Opcode::Store) || op.is(Opcode::AtomicRmw) || op.is(Opcode::AsyncCopy))
         out += std::string(indent, ' ') + line.str() + ": vector " + std::to_string(analysis.vectorWidth(op)) + "\n";
       for (unsigned r = 0; r < op.numRegions(); ++r) walk(op.body(r), indent + 2);
     }

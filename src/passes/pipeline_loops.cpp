@@ -23,6 +23,7 @@
 #include "ir/builder.h"
 #include "passes/axis_analysis.h"
 #include "passes/passes.h"
+#include "passes/trip_count.h"
 
 namespace tlx::passes {
 
@@ -33,6 +34,7 @@ namespace {
 struct RingLoad {
   Op *load;
   bool async;
+  Loc loc;
   Value *ring = nullptr;
 };
 
@@ -129,7 +131,7 @@ struct LoopPipeliner {
     std::vector<Op *> stores;
     body.walk([&](Op &op) {
       hasDot |= op.is(Opcode::Dot);
-      if (op.is(Opcode::Store) || op.is(Opcode::AtomicAdd)) stores.push_back(&op);
+      if (op.is(Opcode::Store) || op.is(Opcode::AtomicRmw)) stores.push_back(&op);
     });
     argInSlice.assign(loop->numResults(), false);
     std::string why;
@@ -153,7 +155,7 @@ struct LoopPipeliner {
       }
       unsigned bytes = axis.vectorWidth(op) * scalarBytes(op.result()->type.scalar());
       bool zeroOther = op.numOperands() < 3 || isZero(op.operand(2));
-      loads.push_back({&op, target.cpAsync && bytes >= 4 && zeroOther});
+      loads.push_back({&op, target.cpAsync && bytes >= 4 && zeroOther, op.loc});
     }
     if (loads.empty()) {
       if (why.empty()) why = hasDot ? "no load in it feeds a dot" : "it loads no tile";
@@ -180,7 +182,7 @@ struct LoopPipeliner {
       layout::SharedLayout shared = layout::chooseSwizzle(t.shape(), accesses, 8 * scalarBytes(t.scalar()), {target.sharedBanks});
       Builder b(module);
       b.at(loop);
-      b.loc = r.load->loc;
+      b.loc = r.loc;
       r.ring = b.localAlloc(t.scalar(), t.shape(), unsigned(stages), module.context.unique(shared));
     }
   }
@@ -191,15 +193,9 @@ struct LoopPipeliner {
     auto it = map.find(v);
     return it == map.end() ? v : it->second;
   }
-  /// The slice for an iteration that is real if `guard` is true. Behind the last one a divisor may be anything: it is 1 there.
+  /// The slice for an iteration that is real if `guard` is true.
   void cloneSlice(Builder &b, Map &map, Value *guard) {
-    for (Op *op : slice) {
-      bool divides = op->is(Opcode::DivFloor) || op->is(Opcode::ModFloor) || op->is(Opcode::CeilDiv);
-      Value *divisor = divides && map.count(op->operand(1)) ? map[op->operand(1)] : nullptr;
-      if (divisor) divisor = b.select(guard, divisor, b.constant(divisor->type, 1));
-      Op *clone = b.clone(*op, map);
-      if (divisor) clone->setOperand(1, divisor);
-    }
+    for (Op *op : slice) cloneGuarded(b, *op, map, guard);
   }
   /// mask & guard as a tile of the pointer's shape.
   Value *guardedMask(Builder &b, Op &load, Map &map, Value *guard) {
@@ -217,7 +213,7 @@ struct LoopPipeliner {
     llvm::SmallVector<Value *, 4> registers;
     bool any = false;
     for (RingLoad &r : loads) {
-      b.loc = r.load->loc;
+      b.loc = r.loc;
       Value *mask = guardedMask(b, *r.load, map, guard);
       Value *pointer = mapped(map, r.load->operand(0));
       if (r.async) {
@@ -237,37 +233,9 @@ struct LoopPipeliner {
     unsigned i = 0;
     for (RingLoad &r : loads) {
       if (r.async) continue;
-      b.loc = r.load->loc;
+      b.loc = r.loc;
       b.localStore(slot(b, r.ring, slotIndex, ringNumber), registers[i++]);
     }
-  }
-
-  /// Iterations of the loop as u32 or u64: the distance of two i32 fits u32 exactly. A step may be known only at run time, and then be
-  /// negative, or zero for no iterations.
-  Value *tripCount(Builder &b, Value *lo, Value *hi, Value *step) {
-    Scalar scalar = lo->type.scalar();
-    if (scalarBytes(scalar) < 4) {
-      lo = b.cast(lo, Scalar::I32), hi = b.cast(hi, Scalar::I32), step = b.cast(step, Scalar::I32);
-      scalar = Scalar::I32;
-    }
-    Type type = module.context.scalar(scalarBytes(scalar) == 8 ? Scalar::U64 : Scalar::U32);
-    auto asUnsigned = [&](Value *v) { return v->type == type ? v : b.bitcast(v, type); };
-    Value *zero = b.constant(lo->type, 0), *none = b.constant(type, 0);
-    auto upward = [&] { return b.select(b.cmp(Pred::Gt, hi, lo), asUnsigned(b.binary(Opcode::Sub, hi, lo)), none); };
-    auto downward = [&] { return b.select(b.cmp(Pred::Gt, lo, hi), asUnsigned(b.binary(Opcode::Sub, lo, hi)), none); };
-    Op *known = step->def();
-    if (known && known->is(Opcode::Constant)) {
-      int64_t n = known->intAttr(Attr::value);
-      bool up = n > 0 || !isSignedInt(scalar);
-      Value *size = asUnsigned(up ? step : b.binary(Opcode::Sub, zero, step));
-      return n ? b.binary(Opcode::CeilDiv, up ? upward() : downward(), size) : none;
-    }
-    Value *up = b.cmp(Pred::Gt, step, zero), *still = b.cmp(Pred::Eq, step, zero), *size = step, *span = upward();
-    if (isSignedInt(scalar)) {
-      size = b.select(up, step, b.binary(Opcode::Sub, zero, step));
-      span = b.select(up, span, downward());
-    }
-    return b.binary(Opcode::CeilDiv, b.select(still, none, span), b.select(still, b.constant(type, 1), asUnsigned(size)));
   }
 
   void transform() {
@@ -386,7 +354,7 @@ struct LoopPipeliner {
   void consume(RingLoad &r, Value *consumer) {
     Builder b(module);
     b.at(r.load);
-    b.loc = r.load->loc;
+    b.loc = r.loc;
     Value *view = slot(b, r.ring, consumer, 0);
     Value *v = r.load->result();
     std::vector<Use> uses(v->uses().begin(), v->uses().end());
@@ -400,7 +368,7 @@ struct LoopPipeliner {
       } else {
         if (!plain) {
           b.after(view->def());
-          b.loc = r.load->loc;
+          b.loc = r.loc;
           plain = b.localLoad(view, v->type.layout());
         }
         use.op->setOperand(use.index, plain);

@@ -309,7 +309,7 @@ bool Rules::pointers() {
 
 bool Rules::memory() {
   const bool load = op->is(Opcode::Load);
-  if (!load && !op->is(Opcode::Store) && !op->is(Opcode::AtomicAdd)) {
+  if (!load && !op->is(Opcode::Store) && !op->is(Opcode::AtomicRmw)) {
     if (op->is(Opcode::Assume) && intOf(x(0)) == 1) { // nothing new
       op->erase();
       return true;

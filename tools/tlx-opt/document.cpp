@@ -55,6 +55,8 @@ kernel @add(%x: *f32, %n: i32) target = "sm_80" warps = 4 warp_size = 32 shared_
   type that names it.
 - A fact is what the launcher checks: its text, then a program for a stack machine (`const N`, `arg I`, `add sub mul div mod neg eq
   ne lt le gt ge and or not`). `fact noalias` is checked on the simulator only.
+- `descriptor "a" at 2 : tensor_desc<f16, [128, 64]>` says that a tensor descriptor was lowered to the arguments from number 2 on: a
+  pointer, an i64 stride in elements for each dimension but the last, and an i32 extent for each dimension.
 - Locations (`loc(file:line:column-end)`) are printed on request. An operation read without one gets the place of its own text.
 - What is printed and parsed prints the same bytes again. Text that cannot be read gives one diagnostic at its column.
 

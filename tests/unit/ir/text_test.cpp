@@ -15,6 +15,34 @@ using namespace tlx::ir::testing;
 namespace {
 
 /// A kernel that uses every operation of the table at least once.
+/// What works by itself: only its text matters here.
+void buildAsync(Builder &b) {
+  Context &c = b.context;
+  Value *desc = b.module.kernel.body.arg(5), *zero = b.constI32(0);
+  b.descStore(desc, b.descLoad(desc, {zero, zero}), {zero, zero}, "min");
+  Op *bars = b.create(Opcode::AllocBarriers, {}, c.barrier(2));
+  bars->setAttr(Attr::arrivals, int64_t(1));
+  Value *bar = b.subview(bars->result(), zero);
+  Value *buffer = b.localAlloc(Scalar::BF16, {128, 64}, 1, nullptr);
+  Op *single = b.create(Opcode::Single, {}, {});
+  single->addRegion();
+  Builder in(b.module);
+  in.atEnd(single->body());
+  in.create(Opcode::BarrierExpect, bar, {})->setAttr(Attr::bytes, int64_t(16384));
+  in.create(Opcode::AsyncDescLoad, {desc, buffer, bar, zero, zero}, {});
+  in.create(Opcode::AsyncDescStore, {desc, buffer, zero, zero}, {});
+  in.create(Opcode::AsyncStoreCommit, {}, {});
+  in.create(Opcode::AsyncStoreWait, {}, {})->setAttr(Attr::pending, int64_t(0));
+  in.yield({});
+  b.create(Opcode::BarrierArrive, bar, {});
+  b.create(Opcode::BarrierWait, {bar, zero}, {});
+  b.create(Opcode::FenceProxy, {}, {});
+  Value *other = b.localAlloc(Scalar::BF16, {64, 8}, 1, nullptr);
+  Value *acc = b.create(Opcode::Uninit, {}, c.tile(b.f32(), {128, 8}))->result();
+  acc = b.create(Opcode::AsyncDot, {buffer, other, acc}, acc->type)->result();
+  b.create(Opcode::AsyncDotWait, acc, acc->type)->setAttr(Attr::pending, int64_t(0));
+}
+
 void buildEverything(Module &m) {
   Context &c = m.context;
   m.target = "sm_80";
@@ -28,6 +56,7 @@ void buildEverything(Module &m) {
   Value *unnamed = k.body.addArg(c.scalar(Scalar::F64));
   Value *twin = k.body.addArg(c.scalar(Scalar::I32), "n");
   k.body.addArg(c.tensorDesc(Scalar::BF16, {128, 64}), "desc");
+  k.descriptors.push_back({"lowered \"a\"", c.tensorDesc(Scalar::F32, {8}), 0});
   k.body.addArg(c.barrier(2), "bar");
   k.body.addArg(c.token(), "tok");
   k.facts.push_back(
@@ -85,6 +114,13 @@ void buildEverything(Module &m) {
   auto two = b.reduce({v, i}, 0, [&](llvm::ArrayRef<Value *> l, llvm::ArrayRef<Value *> r) {
     return llvm::SmallVector<Value *, 2>{b.binary(Opcode::Max, l[0], r[0]), b.binary(Opcode::Add, l[1], r[1])};
   });
+  b.scan(v, 0, true, [&](llvm::ArrayRef<Value *> l, llvm::ArrayRef<Value *> r) {
+    return llvm::SmallVector<Value *, 2>{b.binary(Opcode::Add, l[0], r[0])};
+  });
+  b.atomicCas(p, v, v, mask);
+  b.binary(Opcode::MulHi, i, i);
+  b.create(Opcode::Assert, mask, {})->setAttr(Attr::message, std::string("never"));
+  buildAsync(b);
   Builder in(m);
   in.atEnd(k.body);
   Op *loop = in.forLoop(pid, n, twin, {two[0], acc});

@@ -160,9 +160,9 @@ R"ir(  device_print %n, %s, %p {format = "%d %5.2f %p\n"}
     {R"tlx(let old = atomic_add(p, s, n > 3); atomic_add(p, 1.0);)tlx",
 R"ir(  %0 = constant {value = 3} : i32
   %1 = cmp %n, %0 {pred = gt} : i1
-  %2 = atomic_add %p, %s, %1 : f32
+  %2 = atomic_rmw %p, %s, %1 {kind = "add"} : f32
   %3 = constant {value = 1.0} : f32
-  %4 = atomic_add %p, %3 : f32
+  %4 = atomic_rmw %p, %3 {kind = "add"} : f32
   return
 )ir"},
     {R"tlx(let q = p - u; store(q, s); store(p - 1, s);)tlx",
@@ -234,5 +234,25 @@ R"ir(  %0 = constant {value = 2} : i32
   }
 }
 // clang-format on
+
+TEST_CASE("descriptors") {
+  Elaborated e("kernel k(a: tensor_desc<f16, [64, 32]>, v: tensor_desc<i32, [8]>, n: i32) {\n"
+               "  const_check(bytes_of(a));\n"
+               "  let x = a.load([n, 32]);\n"
+               "  a.store(offsets = [0, n + 1], value = x);\n"
+               "  v.store([n], v.load([-1]), reduce = \"max\");\n"
+               "}\n"
+               "fn const_check(const x) { static_assert(x == 4096); }\n");
+  CHECK(e.body() == R"ir(  %0 = constant {value = 32} : i32
+  %1 = desc_load %a, %n, %0 : f16[64, 32]
+  %2 = constant {value = 1} : i32
+  %3 = add %n, %2 : i32
+  %4 = constant {value = 0} : i32
+  desc_store %a, %1, %4, %3
+  %5 = constant {value = -1} : i32
+  %6 = desc_load %v, %5 : i32[8]
+  desc_store %v, %6, %n {reduce = "max"}
+)ir" "  return\n");
+}
 
 TEST_SUITE_END();

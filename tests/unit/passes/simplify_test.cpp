@@ -285,12 +285,12 @@ TEST_CASE("constant conditions") {
   store %x, %8, %0
   store %x, %n, %1
   %9 = load %x, %1 : i32
-  %10 = atomic_add %x, %9, %0 : i32
+  %10 = atomic_rmw %x, %9, %0 {kind = "add"} : i32
 )") == R"(  %0 = add %n, %n : i32
   %1 = mul %0, %n : i32
   store %x, %1
   %2 = constant {value = 0} : i32
-  %3 = atomic_add %x, %2 : i32
+  %3 = atomic_rmw %x, %2 {kind = "add"} : i32
 )");
 }
 
