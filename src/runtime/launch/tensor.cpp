@@ -117,7 +117,7 @@ Status TensorParam::check(const Tensor &tensor) const {
     return fail(std::string("the tensor's data is at ") + text + ", which is no multiple of 16");
   }
   const int64_t bytes = elementBytes(element);
-  for (uint32_t d = 0; d < rank; ++d) {
+  for (uint32_t d = rank; d-- > 0;) {   // the last first: a column-major tensor should be told so
     if (tensor.shape[d] <= 1) continue; // never multiplied by anything but 0
     const int64_t stride = tensor.strides[d];
     auto wrong = [&](const std::string &why) {

@@ -180,6 +180,162 @@ TEST_CASE("CUDA: shared memory above 48 KB is asked for, arguments are packed") 
   CHECK(fake.log() == "cuModuleUnload\ncuDevicePrimaryCtxRelease\n");
 }
 
+namespace {
+
+/// g(m: i32, a: tensor_desc<f16, [128, 64]>, n: i32) on the fake.
+struct TensorKernel {
+  std::shared_ptr<Device> device;
+  std::shared_ptr<Kernel> kernel;
+  explicit TensorKernel(bool tensorMap) {
+    REQUIRE(cuda::open(kFakeCuda, 0, device).isOk());
+    Binary binary = image(Binary::Kind::Cubin, "cubin");
+    binary.metadata = test::tensorMetadata(tensorMap);
+    REQUIRE(Kernel::create(std::move(binary), kernel).isOk());
+  }
+  Status launch(const Tensor &tensor) {
+    const Arg args[] = {Arg::ofInt(7), Arg::ofTensor(&tensor), Arg::ofInt(9)};
+    return kernel->launch(*device, {1, 1, 1}, args, nullptr, {}, nullptr);
+  }
+};
+
+Tensor sampleTensor() {
+  return {reinterpret_cast<void *>(uintptr_t(0x7f0000001100)), Element::F16, 2, {200, 120}, {128, 1}};
+}
+
+const std::string kEncoded =
+    "cuTensorMapEncodeTiled type 6 rank 2 shape 120 200 strides 256 box 64 128 steps 1 1 interleave 0 swizzle "
+    "3 promotion 3 fill 0\n";
+const std::string kLaunched = "cuLaunchKernel g_symbol grid 1 1 1 block 128 1 1 shared 0 stream (nil) params null\n";
+
+/// The parameters' bytes with this address (16 digits, as in memory) for a map.
+std::string bytesWith(const std::string &address) {
+  std::string text = "bytes 07000000" + std::string(120, '0');
+  for (int i = 0; i < 16; ++i) text += address;
+  return text + "09000000\n";
+}
+
+} // namespace
+
+TEST_CASE("CUDA: tensor maps are encoded with the kernel's box and swizzle, once") {
+  Fake fake(kFakeCuda);
+  fake.call("fake_make_current");
+  TensorKernel k(true);
+  REQUIRE(k.kernel->prepare(*k.device).isOk());
+  fake.call("fake_reset");
+  Tensor tensor = sampleTensor();
+  REQUIRE(k.launch(tensor).isOk());
+  CHECK(fake.log() == kEncoded + kLaunched + bytesWith("00110000007f0000"));
+  REQUIRE(k.launch(tensor).isOk());
+  CHECK(fake.log() == kLaunched + bytesWith("00110000007f0000")); // nothing but the launch
+  tensor.strides[0] = 136;
+  REQUIRE(k.launch(tensor).isOk());
+  CHECK(fake.log().find("strides 272 box") != std::string::npos);
+
+  // Packed: the map as the device makes it.
+  std::vector<uint8_t> packed(k.kernel->plan().userBytes(), 0);
+  REQUIRE(packed.size() == 196);
+  packed[0] = 7, packed[192] = 9;
+  REQUIRE(k.kernel->encodeTensor(*k.device, 1, sampleTensor(), {packed.data() + 64, 128}).isOk());
+  CHECK(fake.log() == kEncoded);
+  REQUIRE(k.kernel->launchPacked(*k.device, {1, 1, 1}, packed, nullptr, {}, nullptr).isOk());
+  CHECK(fake.log() == kLaunched + bytesWith("00110000007f0000"));
+
+  // What the driver refuses is reported with the argument, and not used again.
+  tensor.data = reinterpret_cast<void *>(uintptr_t(0xbad0000));
+  const Status status = k.launch(tensor);
+  CHECK(status.code == Code::Driver);
+  CHECK(status.message.find("argument 'a' of type tensor_desc<f16, [128, 64]>: cuTensorMapEncodeTiled: ") == 0);
+  CHECK(k.launch(tensor).code == Code::Driver);
+}
+
+TEST_CASE("CUDA: element types of tensor maps") {
+  Fake fake(kFakeCuda);
+  const std::pair<Element, int> types[] = {
+      {Element::I1, 0},         {Element::I8, 0},         {Element::U8, 0},  {Element::F8E4M3, 0}, {Element::F8E5M2, 0},
+      {Element::F8E4M3Fnuz, 0}, {Element::F8E5M2Fnuz, 0}, {Element::I16, 1}, {Element::U16, 1},    {Element::U32, 2},
+      {Element::I32, 3},        {Element::U64, 4},        {Element::I64, 5}, {Element::F16, 6},    {Element::F32, 7},
+      {Element::F64, 8},        {Element::BF16, 9}};
+  CHECK(std::size(types) == size_t(Element::F64));
+  for (const auto &[element, type] : types)
+    for (const unsigned swizzle : {0u, 32u, 64u, 128u}) {
+      CAPTURE(elementName(element));
+      Binary binary = image(Binary::Kind::Cubin, "cubin");
+      binary.metadata = test::tensorMetadata(true);
+      DescriptorInfo &info = *binary.metadata.args[1].descriptor;
+      info.element = elementName(element);
+      info.box = {8, 32 / elementBytes(element)};
+      info.swizzle = swizzle;
+      std::shared_ptr<Kernel> kernel;
+      REQUIRE(Kernel::create(std::move(binary), kernel).isOk());
+      std::shared_ptr<Device> device;
+      REQUIRE(cuda::open(kFakeCuda, 0, device).isOk());
+      fake.call("fake_reset");
+      Tensor tensor = sampleTensor();
+      tensor.element = element;
+      uint8_t map[128];
+      REQUIRE(kernel->encodeTensor(*device, 1, tensor, map).isOk());
+      const std::string log = fake.log();
+      CHECK(log.find("type " + std::to_string(type) + " rank 2") != std::string::npos);
+      CHECK(log.find("strides " + std::to_string(128 * elementBytes(element)) + " box " +
+                     std::to_string(32 / elementBytes(element)) + " 8 ") != std::string::npos);
+      const int code = swizzle == 0 ? 0 : swizzle == 32 ? 1 : swizzle == 64 ? 2 : 3;
+      CHECK(log.find("swizzle " + std::to_string(code) + " ") != std::string::npos);
+    }
+}
+
+TEST_CASE("CUDA: an empty tensor is a map over a zero of the device's") {
+  Fake fake(kFakeCuda);
+  fake.call("fake_make_current");
+  TensorKernel k(true);
+  Tensor tensor = sampleTensor();
+  tensor.shape[0] = 0, tensor.data = nullptr;
+  uint8_t maps[2][128];
+  uint64_t first[2];
+  for (int i = 0; i < 2; ++i) {
+    fake.call("fake_reset");
+    tensor.shape[1] = 120 + i; // another tensor: another map
+    REQUIRE(k.kernel->encodeTensor(*k.device, 1, tensor, maps[i]).isOk());
+    CHECK(fake.log() == "cuTensorMapEncodeTiled type 6 rank 2 shape 1 1 strides " + std::string(i ? "256" : "240") +
+                            " box 64 128 steps 1 1 interleave 0 swizzle 3 promotion 3 fill 0\n");
+    std::memcpy(&first[i], maps[i], 8);
+    REQUIRE(first[i] % 16 == 0);
+    REQUIRE(first[i] != 0);
+    uint64_t zero = 1;
+    std::memcpy(&zero, reinterpret_cast<void *>(uintptr_t(first[i])), 8); // memory of the fake is the host's
+    CHECK(zero == 0);
+  }
+  CHECK(first[0] != first[1]);
+}
+
+TEST_CASE("CUDA: descriptors as fields need no map") {
+  Fake fake(kFakeCuda);
+  fake.call("fake_make_current");
+  TensorKernel k(false);
+  REQUIRE(k.kernel->prepare(*k.device).isOk());
+  fake.call("fake_reset");
+  REQUIRE(k.launch(sampleTensor()).isOk());
+  CHECK(fake.log() == kLaunched + "bytes 0700000000000000" // m, padding
+                                  "00110000007f0000"
+                                  "8000000000000000"
+                                  "c8000000"
+                                  "78000000"
+                                  "09000000\n");
+}
+
+TEST_CASE("HIP: no tensor maps") {
+  Fake fake(kFakeHip);
+  std::shared_ptr<Device> device;
+  REQUIRE(hip::open(kFakeHip, 0, device).isOk());
+  Binary binary = image(Binary::Kind::Hsaco, "hsaco");
+  binary.metadata = test::tensorMetadata(true);
+  std::shared_ptr<Kernel> kernel;
+  REQUIRE(Kernel::create(std::move(binary), kernel).isOk());
+  uint8_t map[128];
+  const Status status = kernel->encodeTensor(*device, 1, sampleTensor(), map);
+  CHECK(status.code == Code::Unsupported);
+  CHECK(status.message.find("hip:0 has no tensor maps") != std::string::npos);
+}
+
 TEST_CASE("CUDA: errors become statuses, with the assembler's log") {
   Fake fake(kFakeCuda);
   std::shared_ptr<Device> device;

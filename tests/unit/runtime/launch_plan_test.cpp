@@ -141,7 +141,7 @@ TEST_CASE("a layout that makes no sense is refused") {
   CHECK(refused([](KernelMetadata &m) { m.paramBytes = 40; }));      // hidden argument outside
   CHECK(refused([](KernelMetadata &m) { m.paramBytes = 5000; }));    // more than a launch can pass
   CHECK(refused([](KernelMetadata &m) { m.facts[0].program[0].value = 6; }));
-  CHECK(refused([](KernelMetadata &m) { m.args[0].kind = ArgInfo::Kind::TensorDesc; }));
+  CHECK(refused([](KernelMetadata &m) { m.args[0].kind = ArgInfo::Kind::TensorDesc; })); // without a descriptor
 }
 
 TEST_CASE("grids") {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <cstring>
 #include <doctest/doctest.h>
 
 #include "test_metadata.h"
@@ -17,6 +18,47 @@ TEST_CASE("metadata survives JSON") {
   CHECK(read->resources.registers == 40u);
   CHECK(!read->resources.stackBytes);
   CHECK(read->stages[1].milliseconds == 20.5);
+}
+
+TEST_CASE("descriptors survive JSON") {
+  for (const bool tensorMap : {false, true}) {
+    const KernelMetadata m = test::tensorMetadata(tensorMap);
+    const std::string text = toJson(m);
+    std::string error;
+    const auto read = metadataFromJson(text, error);
+    REQUIRE_MESSAGE(read, error);
+    CHECK(toJson(*read) == text);
+    CHECK(read->args[1].kind == ArgInfo::Kind::TensorDesc);
+    CHECK(read->args[1].type == "tensor_desc<f16, [128, 64]>");
+    REQUIRE(read->args[1].descriptor);
+    CHECK(*read->args[1].descriptor == *m.args[1].descriptor);
+    CHECK(!read->args[0].descriptor);
+  }
+}
+
+TEST_CASE("a descriptor that is none is refused with a reason") {
+  auto refused = [](bool tensorMap, const char *from, const char *to, const char *why) {
+    std::string text = toJson(test::tensorMetadata(tensorMap)), error;
+    // Without the spaces of the pretty form, so that a list is one piece.
+    std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+    const size_t at = text.find(from);
+    REQUIRE_MESSAGE(at != std::string::npos, text);
+    text.replace(at, std::strlen(from), to);
+    CHECK(!metadataFromJson(text, error));
+    CHECK_MESSAGE(error.find(why) != std::string::npos, error);
+  };
+  refused(true, "\"descriptor\"", "\"description\"", "descriptor");
+  refused(true, "\"tensor_map\"", "\"tensor_mop\"", "tensor_mop");
+  refused(true, "\"tensor_map\"", "\"fields\"", "shape_offsets");
+  refused(true, "\"box\":[128,64]", "\"box\":[128,-64]", "-64 is not a 32-bit unsigned number");
+  refused(true, "\"box\":[128,64]", "\"box\":64", "64 is not a list");
+  refused(true, "\"box\":[128,64]", "\"box\":[4294967296]", "4294967296 is not");
+  refused(true, "\"swizzle\":128", "\"swizzle\":1.5", "1.5 is not");
+  refused(true, "\"block\":[128,64]", "\"block\":[128,\"64\"]", "is not the extent of a block");
+  refused(true, "\"block\":[128,64]", "\"block\":8", "block");
+  refused(true, "\"element\":\"f16\"", "\"element\":16", "string");
+  refused(false, "\"stride_offsets\":[16]", "\"stride_offsets\":[\"16\"]", "is not a 32-bit unsigned number");
+  refused(false, "\"shape_offsets\"", "\"shapes\"", "shape_offsets");
 }
 
 TEST_CASE("what is not metadata is refused with a reason") {

@@ -30,6 +30,33 @@ inline KernelMetadata sampleMetadata() {
   return m;
 }
 
+/// g(m: i32 @0, a: tensor_desc<f16, [128, 64]>, n: i32): a is a map at 64 and n at 192, or a is fields (pointer @8,
+/// stride @16, shape @24) and n at 32.
+inline KernelMetadata tensorMetadata(bool tensorMap) {
+  KernelMetadata m;
+  m.name = "g";
+  m.symbol = "g_symbol";
+  m.target = tensorMap ? "sm_90a" : "sm_80";
+  DescriptorInfo info;
+  info.element = "f16";
+  info.block = {128, 64};
+  info.tensorMap = tensorMap;
+  ArgInfo arg = {"a", ArgInfo::Kind::TensorDesc, "tensor_desc<f16, [128, 64]>", 64, 128};
+  if (tensorMap) {
+    info.box = {128, 64};
+    info.swizzle = 128;
+  } else {
+    info.strideOffsets = {16};
+    info.shapeOffsets = {24, 28};
+    arg.offset = 8, arg.size = 24;
+  }
+  arg.descriptor = info;
+  m.args = {
+      {"m", ArgInfo::Kind::Scalar, "i32", 0, 4}, arg, {"n", ArgInfo::Kind::Scalar, "i32", tensorMap ? 192u : 32u, 4}};
+  m.paramBytes = tensorMap ? 196 : 36;
+  return m;
+}
+
 inline Binary sampleBinary(Binary::Kind kind) {
   Binary binary;
   binary.kind = kind;

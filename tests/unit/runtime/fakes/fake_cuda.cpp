@@ -97,12 +97,32 @@ FAKE int cuFuncSetAttribute(Function *, int attribute, int value) {
 }
 FAKE int cuLaunchKernel(Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                         unsigned bz, unsigned shared, void *stream, void **params, void **extra) {
+  if (gQuiet) return 0;
   std::string bytes = "none";
   if (extra && uintptr_t(extra[0]) == 1 && uintptr_t(extra[2]) == 2 && extra[4] == nullptr)
     bytes = hexBytes(extra[1], *static_cast<size_t *>(extra[3]));
   record("cuLaunchKernel %s grid %u %u %u block %u %u %u shared %u stream %p params %s", function->name.c_str(), gx, gy,
          gz, bx, by, bz, shared, stream, params ? "array" : "null");
   record("bytes %s", bytes.c_str());
+  return 0;
+}
+// The map's bytes are the address again and again; nothing of what a driver checks is checked.
+FAKE int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *shape,
+                                const uint64_t *strides, const uint32_t *box, const uint32_t *elementStrides,
+                                int interleave, int swizzle, int promotion, int fill) {
+  if (uintptr_t(map) % 64 != 0 || uintptr_t(address) == 0xbad0000) return 1;
+  std::string shapes, stride, boxes, steps;
+  for (uint32_t d = 0; d < rank; ++d) {
+    shapes += " " + std::to_string(shape[d]);
+    if (d + 1 < rank) stride += " " + std::to_string(strides[d]);
+    boxes += " " + std::to_string(box[d]);
+    steps += " " + std::to_string(elementStrides[d]);
+  }
+  record("cuTensorMapEncodeTiled type %d rank %u shape%s strides%s box%s steps%s interleave %d swizzle %d promotion %d "
+         "fill %d",
+         type, rank, shapes.c_str(), stride.c_str(), boxes.c_str(), steps.c_str(), interleave, swizzle, promotion,
+         fill);
+  for (size_t i = 0; i < 128; i += 8) std::memcpy(static_cast<char *>(map) + i, &address, 8);
   return 0;
 }
 FAKE int cuMemAlloc_v2(uint64_t *address, size_t bytes) {

@@ -3,16 +3,21 @@
 #pragma once
 #include <cstdarg>
 #include <cstdio>
+#include <mutex>
 #include <string>
 
 static std::string gLog;
+static std::mutex gLogMutex;
+static bool gQuiet = false; // for measurements
 
 __attribute__((format(printf, 1, 2))) static inline void record(const char *format, ...) {
+  if (gQuiet) return;
   char line[512];
   va_list list;
   va_start(list, format);
   std::vsnprintf(line, sizeof line, format, list);
   va_end(list);
+  std::lock_guard lock(gLogMutex);
   gLog += line;
   gLog += '\n';
 }
@@ -33,4 +38,10 @@ FAKE const char *fake_log() {
 }
 FAKE void fake_reset() {
   gLog.clear();
+}
+FAKE void fake_quiet() {
+  gQuiet = true;
+}
+FAKE void fake_loud() {
+  gQuiet = false;
 }
