@@ -66,6 +66,13 @@ class Library:
         self._check(lambda e: self.c.tlx_device_open(self.context, name.encode(), ctypes.byref(handle), e))
         return handle
 
+    def register(self, device, address, size):
+        """Memory of the host for a device that can use it (the simulator)."""
+        self._check(lambda e: self.c.tlx_device_register(device, ctypes.c_void_p(address), ctypes.c_size_t(size), e))
+
+    def unregister(self, device, address):
+        self._check(lambda e: self.c.tlx_device_unregister(device, ctypes.c_void_p(address), e))
+
     def compile(self, source, file_name, kernel, target, device=None, params=(), facts=(), keep=0, assembler=None):
         plist = (_Param * len(params))(*[_Param(n.encode(), str(v).encode()) for n, v in params])
         flist = (ctypes.c_char_p * len(facts))(*[f.encode() for f in facts])
