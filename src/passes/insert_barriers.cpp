@@ -8,8 +8,14 @@
 //
 // Views of a ring with different {ring} numbers are different slots within an iteration. Over a loop's back edge that is forgotten.
 //
-// An async_copy writes until an async_wait covers it, whatever barriers stand between: the wait makes it a write of that moment, which
-// the next barrier publishes. So memory of a ring is not given to another buffer while a thread's last copies are on their way.
+// Asynchronous accesses last until something waits for them:
+//   async_copy         writes until an async_wait covers it, whatever barriers stand between: the wait makes it a write of that moment, which the
+//                      next barrier publishes. So memory of a ring is not given to another buffer while a thread's last copies are on their way.
+//   async_dot          reads its operands until an async_dot_wait covers it.
+//   async_desc_store   reads its buffer until an async_store_wait of the issuing thread: one is inserted before the bytes are written again.
+//   async_desc_load    is awaited by each thread at its mbarrier; rings that mbarriers manage ({managed}) need nothing within themselves.
+// Asynchronous units see what threads wrote only behind fence_proxy_async: it is inserted before the barrier in front of such a unit's access, and
+// in front of a TMA write of bytes that threads have accessed.
 #include "ir/builder.h"
 #include "passes/passes.h"
 
@@ -23,42 +29,55 @@ struct Access {
   int64_t begin, end;
   int64_t ring; // -1: any slot
   const Op *alloc;
+  bool managed;
   bool operator==(const Access &) const = default;
   bool meets(const Access &o) const {
     if (end <= o.begin || o.end <= begin) return false;
-    return alloc != o.alloc || ring < 0 || o.ring < 0 || ring == o.ring;
+    if (alloc != o.alloc) return true;
+    return !managed && (ring < 0 || o.ring < 0 || ring == o.ring);
   }
 };
+using Accesses = std::vector<Access>;
+
+void add(Accesses &to, const Access &a) {
+  if (!llvm::is_contained(to, a)) to.push_back(a);
+}
+void add(Accesses &to, const Accesses &from) {
+  for (const Access &a : from) add(to, a);
+}
+bool conflict(const Accesses &list, const Access &a) {
+  return llvm::any_of(list, [&](const Access &x) { return x.meets(a); });
+}
 
 struct State {
-  std::vector<Access> reads, writes; // since the last barrier
-  std::vector<Access> inFlight;      // by async_copy, perhaps not yet complete
+  Accesses reads, writes;     // since the last barrier
+  Accesses copies;            // async_copy, perhaps not yet complete
+  Accesses dots;              // read by async_dot, perhaps not yet complete
+  Accesses stores;            // read by async_desc_store, perhaps not yet complete
+  Accesses unfenced;          // by threads, since the last proxy fence
   bool operator==(const State &) const = default;
-  static void add(std::vector<Access> &to, const Access &a) {
-    if (!llvm::is_contained(to, a)) to.push_back(a);
+
+  template <typename F> void each(F f) {
+    for (Accesses *list : {&reads, &writes, &copies, &dots, &stores, &unfenced}) f(*list);
   }
   void merge(const State &o) {
-    for (const Access &a : o.reads) add(reads, a);
-    for (const Access &a : o.writes) add(writes, a);
-    for (const Access &a : o.inFlight) add(inFlight, a);
+    add(reads, o.reads), add(writes, o.writes), add(copies, o.copies);
+    add(dots, o.dots), add(stores, o.stores), add(unfenced, o.unfenced);
   }
   void barrier() { reads.clear(), writes.clear(); }
-  void wait(bool all) {
-    for (const Access &a : inFlight) add(writes, a);
-    if (all) inFlight.clear();
-  }
   void forgetSlots() {
-    State s;
-    for (Access a : reads) a.ring = -1, add(s.reads, a);
-    for (Access a : writes) a.ring = -1, add(s.writes, a);
-    for (Access a : inFlight) a.ring = -1, add(s.inFlight, a);
-    *this = std::move(s);
+    each([](Accesses &list) {
+      Accesses any;
+      for (Access a : list) a.ring = -1, add(any, a);
+      list = std::move(any);
+    });
   }
 };
 
 struct Inserter {
-  explicit Inserter(Module &module) : module(module) {}
+  Inserter(Module &module, const features::Target &target) : module(module), target(target) {}
   Module &module;
+  const features::Target &target;
   struct LoopStates {
     State entry, exit; // of all visits: a nested loop is walked again only for what it has not seen
   };
@@ -70,40 +89,124 @@ struct Inserter {
       if (buffer->def()->hasAttr(Attr::ring)) ring = buffer->def()->intAttr(Attr::ring);
       buffer = buffer->def()->operand(0);
     }
-    int64_t at = buffer->def()->intAttr(Attr::offset);
-    return {at, at + bufferBytes(buffer->type), ring, buffer->def()};
+    Op *alloc = buffer->def();
+    int64_t at = alloc->intAttr(Attr::offset);
+    return {at, at + bufferBytes(buffer->type), ring, alloc, alloc->intAttr(Attr::managed) != 0};
   }
-  static bool conflict(const std::vector<Access> &list, const Access &a) {
-    return llvm::any_of(list, [&](const Access &x) { return x.meets(a); });
+
+  // --- what an op does ---------------------------------------------------------------------------------------------
+  struct Effects {
+    Accesses reads, writes;           // by threads
+    Accesses asyncReads, asyncWrites; // by units
+    bool dot = false;                 // asyncReads are those of a dot, else of a TMA store
+    bool copy = false;                // writes are those of async_copy
+  };
+  Effects effectsOf(Op &op) {
+    Effects e;
+    switch (op.opcode) {
+    case Opcode::LocalLoad: e.reads.push_back(accessOf(op.operand(0))); break;
+    case Opcode::LocalStore: e.writes.push_back(accessOf(op.operand(0))); break;
+    case Opcode::AsyncCopy: e.writes.push_back(accessOf(op.operand(0))), e.copy = true; break;
+    case Opcode::AsyncDescLoad: e.asyncWrites.push_back(accessOf(op.operand(1))); break;
+    case Opcode::AsyncDescStore: e.asyncReads.push_back(accessOf(op.operand(1))); break;
+    case Opcode::AsyncDot:
+      e.dot = true;
+      for (unsigned i = 0; i < 2; ++i)
+        if (op.operand(i)->type.isBuffer()) e.asyncReads.push_back(accessOf(op.operand(i)));
+      break;
+    case Opcode::Single: // one thread's: what must come before it comes before the region
+      for (Op &inner : op.body()) {
+        Effects i = effectsOf(inner);
+        add(e.asyncReads, i.asyncReads), add(e.asyncWrites, i.asyncWrites);
+      }
+      break;
+    default: break;
+    }
+    return e;
+  }
+
+  // --- what has to stand before it -----------------------------------------------------------------------------------
+  void waitForStores(Builder &b) {
+    Op *single = b.create(Opcode::Single, {}, {});
+    Builder in(module);
+    in.loc = b.loc;
+    in.atEnd(single->addRegion());
+    Op *wait = in.create(Opcode::AsyncStoreWait, {}, {});
+    wait->setAttr(Attr::pending, int64_t(0));
+    wait->setAttr(Attr::reads, int64_t(1));
+    in.yield({});
+  }
+  void prepare(Op &op, const Effects &e, State &s) {
+    Builder b(module);
+    b.at(&op);
+    b.loc = op.loc;
+    bool barrier = false, fence = false, dots = false, stores = false;
+    for (const Access &a : e.reads) barrier |= conflict(s.writes, a);
+    for (const Access &a : e.asyncReads) {
+      barrier |= conflict(s.writes, a);
+      fence |= conflict(s.unfenced, a);
+    }
+    for (const Accesses *list : {&e.writes, &e.asyncWrites})
+      for (const Access &a : *list) {
+        barrier |= conflict(s.writes, a) || conflict(s.reads, a);
+        dots |= conflict(s.dots, a);
+        stores |= conflict(s.stores, a);
+      }
+    for (const Access &a : e.asyncWrites) fence |= conflict(s.unfenced, a);
+    if (dots) {
+      b.create(Opcode::AsyncDotWait, {}, {})->setAttr(Attr::pending, int64_t(0));
+      s.dots.clear();
+    }
+    if (stores) {
+      waitForStores(b);
+      s.stores.clear();
+    }
+    if (fence) {
+      b.create(Opcode::FenceProxy, {}, {});
+      s.unfenced.clear();
+    }
+    if (barrier || fence || dots || stores) {
+      b.create(Opcode::Barrier, {}, {});
+      s.barrier();
+    }
   }
 
   void run(Op &op, State &s) {
-    if (op.is(Opcode::Barrier)) return s.barrier();
-    if (op.is(Opcode::AsyncWait)) return s.wait(op.intAttr(Attr::pending) == 0);
-    bool reads = op.is(Opcode::LocalLoad), writes = op.is(Opcode::LocalStore) || op.is(Opcode::AsyncCopy);
-    if (reads || writes) {
-      Access a = accessOf(op.operand(0));
-      if (conflict(s.writes, a) || (writes && conflict(s.reads, a))) {
-        Builder b(module);
-        b.at(&op);
-        b.loc = op.loc;
-        b.create(Opcode::Barrier, {}, {});
-        s.barrier();
-      }
-      State::add(writes ? s.writes : s.reads, a);
-      if (op.is(Opcode::AsyncCopy)) State::add(s.inFlight, a);
+    switch (op.opcode) {
+    case Opcode::Barrier: return s.barrier();
+    case Opcode::FenceProxy: return s.unfenced.clear();
+    case Opcode::AsyncWait:
+      add(s.writes, s.copies);
+      if (target.tma) add(s.unfenced, s.copies);
+      if (op.intAttr(Attr::pending) == 0) s.copies.clear();
       return;
-    }
-    if (op.is(Opcode::If)) {
+    case Opcode::AsyncDotWait: // what has retired was read until now
+      add(s.reads, s.dots);
+      if (op.intAttr(Attr::pending) == 0) s.dots.clear();
+      return;
+    case Opcode::If: {
       State other = s;
       run(op.body(0), s);
       run(op.body(1), other);
       s.merge(other);
-    } else if (op.is(Opcode::For) || op.is(Opcode::While)) {
-      runLoop(op, s);
-    } else {
-      for (unsigned r = 0; r < op.numRegions(); ++r) run(op.body(r), s);
+      return;
     }
+    case Opcode::For:
+    case Opcode::While: return runLoop(op, s);
+    default: break;
+    }
+    Effects e = effectsOf(op);
+    prepare(op, e, s);
+    add(s.reads, e.reads), add(s.writes, e.writes);
+    if (e.copy) add(s.copies, e.writes);
+    add(e.dot ? s.dots : s.stores, e.asyncReads);
+    if (target.tma) add(s.unfenced, e.reads), add(s.unfenced, e.writes);
+    if (op.is(Opcode::Single)) {
+      for (Op &inner : op.body())
+        if (inner.is(Opcode::AsyncStoreWait) && inner.intAttr(Attr::pending) == 0) add(s.reads, s.stores), s.stores.clear();
+      return;
+    }
+    for (unsigned r = 0; r < op.numRegions(); ++r) run(op.body(r), s);
   }
   /// What the end of an iteration leaves pending meets the next one, up to a fixed point: states only grow, since barriers only
   /// ever take accesses away. A while loop ends behind its condition, a for loop there or before its first iteration.
@@ -145,7 +248,7 @@ struct Inserter {
 
 bool insertBarriers(Module &module, const features::Target &target, Diagnostics &diagnostics) {
   State s;
-  Inserter(module).run(module.kernel.body, s);
+  Inserter(module, target).run(module.kernel.body, s);
   module.properties.synchronized = true;
   return true;
 }

@@ -17,6 +17,10 @@ void simplify(ir::Module &module, const SimplifyOptions &options = {});
 
 /// Chooses matrix instructions for dots and a layout for every tile; inserts convert_layout where uses disagree: assign_layouts.cpp.
 bool assignLayouts(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// Loops with num_stages and descriptor loads get TMA rings and keep wgmma in flight: pipeline_descriptors.cpp.
+bool pipelineDescriptors(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// The other descriptor loads and stores become TMA and a wait: lower_descriptor_copies.cpp.
+bool lowerDescriptorCopies(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Loops with num_stages get ring buffers and copies ahead: pipeline_loops.cpp.
 bool pipelineLoops(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Splits reductions across warps into a partial one, a conversion and one in registers: lower_reductions.cpp.

@@ -41,6 +41,8 @@ const std::vector<PassEntry> &allPasses() {
       {"assign-layouts", "matrix instructions, and a layout for every tile", assignLayouts},
       // Merges the clones that got the same layout.
       {"simplify-layouts", "the same, after layouts", runSimplify},
+      {"pipeline-descriptors", "TMA rings for num_stages, wgmma in flight", pipelineDescriptors},
+      {"lower-descriptor-copies", "TMA for other descriptor accesses", lowerDescriptorCopies},
       // Before conversions are lowered: rings replace the conversion of what they hold.
       {"pipeline-loops", "ring buffers and copies ahead for num_stages", pipelineLoops},
       {"lower-reductions", "reductions across warps", lowerReductions},

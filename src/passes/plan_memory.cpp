@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include "layout/message_layout.h"
 #include "passes/passes.h"
 
 namespace tlx::passes {
@@ -14,17 +15,18 @@ using namespace ir;
 namespace {
 
 // Bank patterns of the layouts repeat at 128 bytes on every target, so they hold at any offset of that alignment.
-constexpr int64_t kAlign = 128;
+constexpr int64_t kAlign = 128, kBarrierBytes = 8;
 
 struct BufferRange {
   Op *alloc;
-  int64_t bytes = 0;
+  int64_t bytes = 0, align = kAlign;
   unsigned first = 0, last = 0; // positions in program order
   int64_t offset = 0;
 };
 
 /// Numbers ops in program order; a use inside a loop that does not hold the buffer's alloc lasts to the loop's end.
 struct Lifetimes {
+  explicit Lifetimes(Block &kernel) { number(kernel); }
   llvm::DenseMap<Op *, unsigned> position, end;
   unsigned next = 0;
   void number(Block &b) {
@@ -34,6 +36,21 @@ struct Lifetimes {
       end[&op] = next++;
     }
   }
+  /// The last position in the block of `dot`, or of a loop that carries its result on: by then somebody has waited.
+  unsigned retired(Op &alloc, Op &dot) {
+    unsigned last = position[&dot];
+    for (Op *op = dot.next(); op; op = op->next()) {
+      last = std::max(last, end[op]);
+      if (op->is(Opcode::AsyncDotWait) && op->intAttr(Attr::pending) == 0) return last;
+    }
+    Op *around = dot.parentOp();
+    if (!around || around == alloc.parentOp()) return last;
+    for (Op *op = around; op; op = op->next()) {
+      last = std::max(last, end[op]);
+      if (op->is(Opcode::AsyncDotWait) && op->intAttr(Attr::pending) == 0) break;
+    }
+    return last;
+  }
   unsigned lastUse(Op &alloc, Value *v) {
     unsigned last = position[&alloc];
     for (const Use &use : v->uses()) {
@@ -41,12 +58,22 @@ struct Lifetimes {
       for (Op *p = use.op->parentOp(); p && p != alloc.parentOp(); p = p->parentOp())
         if (p->is(Opcode::For) || p->is(Opcode::While)) at = std::max(at, end[p]);
       last = std::max(last, at);
+      // A dot in flight reads its operands until its wait.
+      if (use.op->is(Opcode::AsyncDot)) last = std::max(last, retired(alloc, *use.op));
       if (use.op->is(Opcode::SubView) || use.op->is(Opcode::LocalTrans))
         last = std::max(last, lastUse(alloc, use.op->result()));
     }
     return last;
   }
 };
+
+/// What swizzle patterns and barriers need: TMA permutes address bits, so a pattern starts where the address says.
+int64_t alignmentOf(Type t) {
+  if (t.kind() == Type::Kind::Barrier) return kBarrierBytes;
+  if (!t.sharedLayout()) return kAlign;
+  auto messages = layout::messagesOf(*t.sharedLayout(), 8 * scalarBytes(t.scalar()));
+  return messages ? std::max<int64_t>(kAlign, layout::swizzleAlignment(messages->swizzle)) : kAlign;
+}
 
 std::string line(const BufferRange &b) {
   return llvm::formatv("\n  {0,8} .. {1,8}  {2}  (line {3})", b.offset, b.offset + b.bytes, b.alloc->result()->type.str(), b.alloc->loc.line);
@@ -55,16 +82,20 @@ std::string line(const BufferRange &b) {
 } // namespace
 
 int64_t bufferBytes(Type t) {
+  if (t.kind() == Type::Kind::Barrier) return kBarrierBytes * t.depth();
   return (t.sharedLayout() ? t.sharedLayout()->elements() : t.elements()) * scalarBytes(t.scalar()) * t.depth();
 }
 
 bool planMemory(Module &module, const features::Target &target, Diagnostics &diagnostics) {
-  Lifetimes lifetimes;
-  lifetimes.number(module.kernel.body);
+  Lifetimes lifetimes(module.kernel.body);
   std::vector<BufferRange> buffers;
   module.kernel.body.walk([&](Op &op) {
-    if (op.is(Opcode::LocalAlloc))
-      buffers.push_back({&op, bufferBytes(op.result()->type), lifetimes.position[&op], lifetimes.lastUse(op, op.result())});
+    if (!op.is(Opcode::LocalAlloc) && !op.is(Opcode::AllocBarriers)) return;
+    Type t = op.result()->type;
+    BufferRange r{&op, bufferBytes(t), alignmentOf(t), lifetimes.position[&op], lifetimes.lastUse(op, op.result())};
+    // Barriers are never given up, and initialized before anything else: nothing else may have their bytes.
+    if (op.is(Opcode::AllocBarriers)) r.first = 0, r.last = ~0u;
+    buffers.push_back(r);
   });
   // Largest first, at the lowest offset where nothing alive at the same time lies.
   std::vector<BufferRange *> order;
@@ -80,7 +111,7 @@ bool planMemory(Module &module, const features::Target &target, Diagnostics &dia
         bool together = b->first <= o->last && o->first <= b->last;
         bool overlap = b->offset < o->offset + o->bytes && o->offset < b->offset + b->bytes;
         if (together && overlap) {
-          b->offset = llvm::alignTo(o->offset + o->bytes, kAlign);
+          b->offset = llvm::alignTo(o->offset + o->bytes, b->align);
           moved = true;
         }
       }
@@ -105,7 +136,8 @@ std::string memoryMap(const Module &module) {
   std::string out = llvm::formatv("shared memory: {0} bytes", module.kernel.sharedBytes);
   std::vector<BufferRange> buffers;
   const_cast<Block &>(module.kernel.body).walk([&](Op &op) {
-    if (op.is(Opcode::LocalAlloc)) buffers.push_back({&op, bufferBytes(op.result()->type), 0, 0, op.intAttr(Attr::offset)});
+    if (op.is(Opcode::LocalAlloc) || op.is(Opcode::AllocBarriers))
+      buffers.push_back({&op, bufferBytes(op.result()->type), kAlign, 0, 0, op.intAttr(Attr::offset)});
   });
   llvm::stable_sort(buffers, [](const BufferRange &a, const BufferRange &b) { return a.offset < b.offset; });
   for (const BufferRange &b : buffers) out += line(b);
