@@ -131,6 +131,8 @@ uint8_t *Engine::sharedAccess(uint8_t *p, AccessFlags flags, uint32_t site) {
   onAccess(true, uint64_t(offset), flags, site);
   // The common case in one look: written before, nothing in flight.
   if (amd || !allWritten(&c.shadow[uint64_t(offset)], bytes)) checkSharedSlow(c, uint32_t(offset), flags, site);
+  if (hopper && flags.write()) markWrite(c, uint32_t(offset), bytes, site);
+  if (directLoads && flags.read()) readBegins(uint32_t(offset), bytes, site);
   return p;
 }
 
@@ -152,20 +154,25 @@ void Engine::checkSharedSlow(Cta &c, uint32_t offset, AccessFlags flags, uint32_
   uint8_t *shadow = &c.shadow[offset];
   const uint8_t mine = uint8_t(kUnreleased + t.warp->index);
   bool unwritten = false, inFlight = false, foreign = false, stale = false;
+  uint8_t unit = 0; // kTmaInFlight, kMbarrier
   for (uint32_t i = 0; i < bytes; ++i) {
     const uint8_t s = shadow[i];
     unwritten |= s == kUnwritten;
     inFlight |= s == kInFlight;
     foreign |= s >= kUnreleased && s != mine;
+    if (s == kTmaInFlight || s == kMbarrier) unit = s;
   }
   if (amd && t.needsAcquire && flags.read())
     for (uint32_t i = 0; i < bytes; ++i) stale |= c.writer[offset + i] && c.writer[offset + i] != t.warp->index + 1;
-  const std::string where = inFlight || foreign || stale || (unwritten && flags.read())
+  const std::string where = inFlight || unit || foreign || stale || (unwritten && flags.read())
                                 ? " of " + bytesText(bytes) + " at shared offset " + std::to_string(offset)
                                 : std::string();
   if (inFlight)
     report(FindingKind::InFlight, site,
-           std::string(verb(flags)) + where + " touches a cp.async destination in flight: no wait covers the copy yet");
+           std::string(verb(flags)) + where + " touches a " + (amd ? "direct load's" : "cp.async") +
+               " destination in flight: no wait covers the copy yet");
+  else if (unit)
+    touchesUnit(unit, verb(flags), where, site);
   else if (flags.read() && unwritten)
     report(FindingKind::UninitializedRead, site, "uninitialized read" + where);
   else if (flags.read() && foreign)
@@ -177,7 +184,7 @@ void Engine::checkSharedSlow(Cta &c, uint32_t offset, AccessFlags flags, uint32_
   if (!flags.write()) return;
   if (!amd) {
     for (uint32_t i = 0; i < bytes; ++i)
-      if (shadow[i] != kInFlight) shadow[i] = kWritten;
+      if (shadow[i] == kUnwritten) shadow[i] = kWritten;
     return;
   }
   std::memset(shadow, mine, bytes);
@@ -242,13 +249,40 @@ void Engine::complete(AsyncCopy &copy) {
 }
 
 void Engine::asyncRandom() {
-  if (asyncOpen.empty() || rng() % 4) return;
-  size_t i = rng() % asyncOpen.size();
-  auto [thread, serial] = asyncOpen[i];
-  asyncOpen[i] = asyncOpen.back();
-  asyncOpen.pop_back();
-  for (AsyncCopy &copy : thread->copies)
-    if (copy.serial == serial) complete(copy);
+  if (directLoads) directRandom();
+  const size_t copies = asyncOpen.size(), loads = openLoads.size(), stores = openStores.size(), products = openWgmmas.size();
+  const size_t all = copies + loads + stores + products;
+  if (!all || rng() % 4) return;
+  auto take = [](auto &list, size_t i) {
+    auto one = list[i];
+    list[i] = list.back();
+    list.pop_back();
+    return one;
+  };
+  size_t i = rng() % all;
+  if (i < copies) {
+    auto [thread, serial] = take(asyncOpen, i);
+    for (AsyncCopy &copy : thread->copies)
+      if (copy.serial == serial) complete(copy);
+  } else if ((i -= copies) < loads) {
+    completeLoad();
+  } else if ((i -= loads) < stores) {
+    auto [thread, serial] = openStores[i];
+    bool again = false;
+    for (BulkStore &store : thread->stores) {
+      if (store.serial != serial) continue;
+      again = store.stage == BulkStore::Stage::Issued;
+      if (again)
+        readSource(store, *thread->warp->cta);
+      else
+        writeResult(store);
+    }
+    if (!again) take(openStores, i);
+  } else {
+    auto [owner, group] = take(openWgmmas, i - stores);
+    Warpgroup &g = owner->units->groups[group];
+    if (g.executed < g.issued) executeWgmma(g, *owner);
+  }
 }
 
 void Engine::asyncCommit(uint32_t site) {
@@ -265,7 +299,9 @@ void Engine::asyncWait(uint32_t keep, uint32_t site) {
   std::erase_if(t.copies, [&](AsyncCopy &copy) {
     if (copy.group >= covered) return false;
     complete(copy);
-    std::memset(&c.shadow[size_t(copy.destination - c.shared)], kWritten, copy.bytes);
+    const uint32_t offset = uint32_t(copy.destination - c.shared);
+    std::memset(&c.shadow[offset], kWritten, copy.bytes);
+    if (hopper) markWrite(c, offset, copy.bytes, copy.site); // a generic write that happens now
     return true;
   });
 }

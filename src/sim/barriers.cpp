@@ -45,6 +45,12 @@ TLX_COLD void Engine::missingRelease(uint32_t site) {
   releaseFence(site); // one finding is enough
 }
 
+TLX_COLD void Engine::arrivedTwice(uint32_t id, uint32_t site) {
+  report(FindingKind::BarrierMismatch, site,
+         "lane " + std::to_string(current->lane) + " of warp " + std::to_string(current->warp->index) + " arrives at barrier " +
+             std::to_string(id) + " a second time before the others have");
+}
+
 TLX_COLD void Engine::partialBarrier(const NamedBarrier &b, uint32_t id, const Warp &warp, uint64_t lanes) {
   report(FindingKind::PartialWarpBarrier, b.site,
          "barrier " + std::to_string(id) + " is passed by " + lanesText(lanes) + " of warp " +
@@ -66,6 +72,7 @@ void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
     b.count = count;
     b.site = site;
     std::fill(b.lanes.begin(), b.lanes.end(), 0);
+    std::fill(b.passed.begin(), b.passed.end(), 0);
   } else if (b.count != count) {
     refuseCount(id, count, site);
     stop();
@@ -78,6 +85,7 @@ void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
     }
   }
   if (!t.unreleased.empty()) missingRelease(site);
+  if (hopper) releaseClock(cta.units->named[id]);
   b.lanes[warp.index] |= t.bit();
   if (++b.arrived == (count ? count : cta.live))
     release(b, cta, id);
@@ -86,16 +94,49 @@ void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
   if (amd) t.needsAcquire = true;
 }
 
+/// Counts as barrier does and goes on.
+void Engine::barrierArrive(uint32_t id, uint32_t count, uint32_t site) {
+  Thread &t = *current;
+  Warp &warp = *t.warp;
+  Cta &cta = *warp.cta;
+  onSync(SyncKind::Barrier, id, site);
+  if (id >= kNamedBarriers || count == 0 || count % warpSize || count > program.threads) {
+    refuseBarrier(id, count, site);
+    stop();
+  }
+  NamedBarrier &b = cta.barriers[id];
+  if (!b.arrived) {
+    b.count = count;
+    b.site = site;
+    std::fill(b.lanes.begin(), b.lanes.end(), 0);
+    std::fill(b.passed.begin(), b.passed.end(), 0);
+  } else if (b.count != count) {
+    refuseCount(id, count, site);
+    stop();
+  }
+  if (b.passed[warp.index] & t.bit()) {
+    arrivedTwice(id, site);
+    stop();
+  }
+  if (hopper) releaseClock(cta.units->named[id]);
+  b.passed[warp.index] |= t.bit();
+  if (++b.arrived == count) release(b, cta, id);
+}
+
 /// Everybody is there.
 void Engine::release(NamedBarrier &b, Cta &cta, uint32_t id) {
   ++stats.barriers;
+  if (directLoads) publishDirect(cta);
   for (Warp &warp : cta.warps) {
-    uint64_t lanes = b.lanes[warp.index];
+    uint64_t lanes = b.lanes[warp.index], all = lanes | b.passed[warp.index];
+    if (!all) continue;
+    if (all != warp.all) partialBarrier(b, id, warp, all);
     if (!lanes) continue;
-    if (lanes != warp.all) partialBarrier(b, id, warp, lanes);
+    if (hopper) acquireClock(cta.units->named[id], warp);
     wake(warp, lanes & ~(current->warp == &warp ? current->bit() : 0));
   }
   b.arrived = 0;
+  if (hopper) cta.units->named[id] = Clock();
 }
 
 /// An exited wave counts no longer (AMD).

@@ -14,6 +14,7 @@
 #include "llvm/ADT/DenseMap.h"
 
 #include "sim/sim.h"
+#include "sim/units.h"
 
 namespace llvm::orc {
 class LLJIT;
@@ -23,6 +24,7 @@ namespace tlx::sim {
 
 constexpr unsigned kMaxLanes = 64;
 constexpr unsigned kNamedBarriers = 16;
+constexpr unsigned kParamAlign = 128; // of the parameter buffer: tensor maps need 64
 
 /// A place in the program: an access or a device operation. Each call has its own, so lanes that meet at one site meet
 /// at one instruction.
@@ -48,7 +50,7 @@ struct ProgramImage {
 struct Warp;
 struct Cta;
 
-enum class Wait : uint8_t { None, Collective, Barrier };
+enum class Wait : uint8_t { None, Collective, Barrier, Mbarrier, Wgmma };
 
 /// A cp.async between its issue and the wait that covers it. `done`: the bytes have arrived, which the program may not
 /// know yet.
@@ -79,6 +81,14 @@ struct Thread {
   };
   std::vector<Range> unreleased;
   bool needsAcquire = false;
+  // Direct loads: LDS reads since the last wait, and those that crossed a barrier without one
+  std::vector<Range> reads, lateReads;
+  bool lateReadsWaited = false;
+  // Hopper
+  uint32_t waitBarrier = 0; // Wait::Mbarrier: which one
+  uint32_t bulkGroups = 0;  // committed
+  std::vector<BulkStore> stores;
+  WgmmaLane wgmma;
 
   uint64_t bit() const { return uint64_t(1) << lane; }
 };
@@ -88,6 +98,15 @@ struct Gather {
   uint32_t site = 0; // 0: free
   uint64_t mask = 0, arrived = 0;
   void *slots[kMaxLanes];
+};
+
+/// AMD: a wave's load into LDS between its issue and the wait that covers it. `done`: the bytes have arrived, which the program may not
+/// know yet.
+struct DirectLoad {
+  uint32_t offset = 0, bytes = 0, site = 0; // bytes a lane
+  uint64_t serial = 0;
+  const uint8_t *sources[kMaxLanes]; // null: zeros
+  bool done = false;
 };
 
 struct Warp {
@@ -100,19 +119,24 @@ struct Warp {
   uint64_t yielded = 0; // can run after the others had a turn
   bool queued = false;
   Gather gathers[2]; // two: disjoint halves of a warp may meet at different places
+  std::vector<DirectLoad> direct;    // in flight, in the order of issue
+  std::vector<Thread::Range> landed; // waited for since the last barrier
 };
 
 struct NamedBarrier {
   uint32_t count = 0, arrived = 0;
   uint32_t site = 0;
-  std::vector<uint64_t> lanes; // by warp
+  std::vector<uint64_t> lanes;  // that wait, by warp
+  std::vector<uint64_t> passed; // that arrived without waiting (bar.arrive)
 };
 
 /// The state of each byte of shared memory.
 enum Shadow : uint8_t {
   kUnwritten = 0,
   kWritten = 1,
-  kInFlight = 2,
+  kInFlight = 2,    // destination of a cp.async
+  kTmaInFlight = 3, // destination of a TMA load
+  kMbarrier = 4,
   kUnreleased = 8 /* + warp: AMD, no release fence yet */
 };
 
@@ -121,10 +145,12 @@ struct Cta {
   uint8_t *shared = nullptr; // the window
   std::vector<uint8_t> shadow;
   std::vector<uint8_t> writer; // AMD: warp + 1 of the last write
+  std::vector<uint8_t> reading; // direct loads: warp + 1 of the last read that nobody has waited for
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   uint32_t live = 0;
   NamedBarrier barriers[kNamedBarriers];
+  std::unique_ptr<Units> units; // Hopper
 };
 
 /// How the instrumentation describes an access to the run time, in one constant.
@@ -142,7 +168,17 @@ struct AccessFlags {
   bool yield() const { return bits & kYield; }
 };
 
-enum class SyncKind : uint8_t { Barrier, WarpCollective, Release, Acquire, AsyncIssue, AsyncCommit, AsyncWait, Exit };
+enum class SyncKind : uint8_t {
+  Barrier,
+  WarpCollective,
+  Release, // also an mbarrier arrival
+  Acquire, // also a wait on an mbarrier that succeeds
+  AsyncIssue,
+  AsyncCommit,
+  AsyncWait,
+  ProxyFence,
+  Exit
+};
 
 class Engine {
 public:
@@ -156,6 +192,8 @@ public:
   LaunchResult &result;
   Statistics &stats;
   const bool amd;
+  const bool hopper; // TMA, wgmma
+  const bool directLoads; // loads straight into LDS
   const unsigned warpSize;
   Thread *current = nullptr; // null: the scheduler's own stack
   std::mt19937_64 rng;
@@ -193,13 +231,48 @@ public:
   void releaseFence(uint32_t site);
   void acquireFence(uint32_t site);
 
+  // --- direct_loads_amd.cpp
+  const uint8_t *checkSource(const uint8_t *source, uint32_t bytes, uint32_t site);
+  void directIssue(uint8_t *start, const uint8_t *const *sources, uint32_t bytes, uint32_t site);
+  /// At most `vm` direct loads of this wave stay in flight; with `lgkm` 0 no access of LDS does.
+  void waitCounters(uint32_t vm, uint32_t lgkm, uint32_t site);
+
   // --- barriers.cpp
   void barrier(uint32_t id, uint32_t count, uint32_t site);
+  void barrierArrive(uint32_t id, uint32_t count, uint32_t site);
   void barrierExit(Thread &thread);
   /// A lane arrives at a collective. True in the last lane: it computes for all and calls `depart`; for the others
   /// everything is done when this returns false.
   bool arrive(uint32_t site, uint64_t mask, void *slot, Gather *&gather);
   void depart(Gather &gather);
+
+  // --- mbarrier.cpp
+  void mbarrierInit(uint8_t *address, uint32_t count, uint32_t site);
+  void mbarrierInvalidate(uint8_t *address, uint32_t site);
+  void mbarrierArrive(uint8_t *address, uint32_t count, uint32_t expectedBytes, uint32_t site);
+  void mbarrierExpect(uint8_t *address, uint32_t bytes, uint32_t site);
+  bool mbarrierWait(uint8_t *address, uint32_t parity, bool mayBlock, uint32_t site);
+  void proxyFence(uint32_t site);
+  /// The stamp of a generic write to these bytes that no proxy fence stands behind, for a unit that knows `fenced`; 0 if there is none.
+  uint32_t unfencedWrite(const Units &units, const uint32_t *fenced, uint32_t offset, uint32_t bytes) const;
+
+  // --- tma.cpp
+  void tmaLoad(uint8_t *destination, uint8_t *barrier, const uint8_t *map, const int32_t *at, unsigned rank, uint32_t site);
+  void tmaStore(BulkKind kind, uint8_t *source, const uint8_t *map, const int32_t *at, unsigned rank, uint32_t site);
+  void tmaPrefetch(const uint8_t *map, const int32_t *at, unsigned rank, uint32_t site);
+  void bulkCommit(uint32_t site);
+  void bulkWait(uint32_t keep, bool readOnly, uint32_t site);
+
+  // --- wgmma.cpp
+  /// `registers` of A, or null: descriptor `a`.
+  void wgmma(const WgmmaKind &kind, uint32_t *acc, const uint32_t *registers, uint64_t a, uint64_t b, uint32_t useAcc, uint32_t n,
+             uint32_t transposed, uint32_t site);
+  void wgmmaFence(uint32_t site);
+  void wgmmaCommit(uint32_t site);
+  void wgmmaWait(uint32_t keep, uint32_t site);
+  void wgmmaRetire(uint32_t *acc, uint32_t registers, uint32_t site);
+  /// An access to memory that serves as accumulator somewhere.
+  void wgmmaTouch(const uint8_t *address, uint32_t bytes, bool write, uint32_t site);
 
   void print(const char *format, const uint8_t *arguments, uint32_t bytes);
 
@@ -228,6 +301,7 @@ private:
   void release(NamedBarrier &barrier, Cta &cta, uint32_t id);
   void refuseBarrier(uint32_t id, uint32_t count, uint32_t site);
   void refuseCount(uint32_t id, uint32_t count, uint32_t site);
+  void arrivedTwice(uint32_t id, uint32_t site);
   void refuseSite(uint64_t waiting, uint32_t waitSite, uint32_t site);
   void refuseMask(uint64_t mask, uint32_t site);
   void missingRelease(uint32_t site);
@@ -238,7 +312,65 @@ private:
   void unwrittenGlobal(uintptr_t address, const Memory::Extent &extent, uint32_t bytes, uint32_t site);
   void printText(std::string text);
 
-  llvm::ArrayRef<uint8_t> params;
+  // Direct loads
+  void directOverrun(uint32_t offset, uint8_t reader, uint32_t site);
+  void directTwice(uint32_t offset, bool flying, uint32_t site);
+  void completeDirect(DirectLoad &load, Cta &cta);
+  void directRandom();
+  void readBegins(uint32_t offset, uint32_t bytes, uint32_t site);
+  void readsEnd(Thread &thread);
+  void readsCross(Thread &thread);
+  void forgetReads(Cta &cta, Thread &thread, std::vector<Thread::Range> &reads);
+  void publishDirect(Cta &cta);
+  void startDirect(Cta &cta);
+  void directExit(Thread &thread);
+  void endDirect(Cta &cta);
+  // Hopper: what all units share
+  void startUnits(Cta &cta);
+  void endThreadUnits(Thread &thread);
+  void endUnits(Cta &cta); // on the scheduler's stack
+  bool completeLoad();     // an arrival that the schedule picks; false if no load is open
+  void markWrite(Cta &cta, uint32_t offset, uint32_t bytes, uint32_t site);
+  void releaseClock(Clock &to);
+  void acquireClock(const Clock &from, Warp &warp);
+  void advanceClock(Warp &warp);
+  void overwritten(Cta &cta, uint32_t offset, uint32_t bytes, const char *what, uint32_t site);
+  void missingProxyFence(uint32_t stamp, const char *what, uint32_t offset, uint32_t site);
+  void touchesUnit(uint8_t state, const char *what, const std::string &where, uint32_t site);
+  // mbarriers
+  void noBarrier(int64_t offset, const char *what, uint32_t site);
+  Mbarrier *barrierOf(uint8_t *address, const char *what, uint32_t site);
+  void arriveAt(Mbarrier &barrier, uint32_t count, uint32_t site);
+  void expectBytes(Mbarrier &barrier, int64_t bytes, uint32_t site, const Thread *thread);
+  void finishPhase(Mbarrier &barrier, Cta &cta);
+  void publishLoads(Mbarrier &barrier, Cta &cta);
+  void wrongBytes(const Mbarrier &barrier, const Cta &cta, const Thread *thread);
+  std::string mbarrierText(const Mbarrier &barrier) const;
+  std::string wgmmaWaitText(const Thread &thread) const;
+  // TMA
+  const TensorMap *checkMap(const uint8_t *map, unsigned rank, uint32_t site);
+  bool checkBox(const TensorMap &map, const uint8_t *address, const char *what, uint32_t site, uint32_t &offset, uint32_t &bytes);
+  bool checkShared(Cta &cta, uint32_t offset, uint32_t bytes, bool write, const char *what, uint32_t site);
+  void arrive(TmaLoad &load);
+  void readSource(BulkStore &store, Cta &cta);
+  void writeResult(BulkStore &store);
+  void releaseSource(BulkStore &store, Cta &cta);
+  bool insideExtent(uintptr_t address, uint64_t bytes) const;
+  // wgmma
+  void refuseWgmma(const WgmmaKind &kind, bool registers, uint32_t n, uint32_t transposed, uint32_t site);
+  void refuseOperand(FindingKind kind, const char *name, uint32_t offset, uint32_t site);
+  void meetElsewhere(uint32_t first, uint32_t site);
+  void accumulatorChanged(uint32_t site);
+  WgmmaOp &wgmmaOperation(Warpgroup &group, uint64_t number);
+  void bindAccumulator(Warpgroup &group, WgmmaOp &op, uint64_t number, uint32_t *registers);
+  void issueWgmma(Warpgroup &group, Cta &cta, unsigned groupIndex);
+  void checkOperand(WgmmaOp &op, Cta &cta, const uint32_t *fenced, const char *name, uint64_t descriptor, unsigned rows, bool across,
+                    std::vector<uint16_t> &cells);
+  void executeWgmma(Warpgroup &group, Cta &cta);
+  void releaseWgmmas(Warpgroup &group, Cta &cta, uint64_t end);
+
+  std::unique_ptr<uint8_t[]> paramMemory;
+  llvm::ArrayRef<uint8_t> params; // a copy in paramMemory, aligned for tensor maps
   std::vector<Memory::Extent> extents; // snapshot, ascending
   std::vector<uint32_t> siteExtent;    // by site: the extent of the last access there
   std::vector<Argument> arguments;
@@ -254,6 +386,10 @@ private:
   uint64_t stepsLeft = 0;
   uint64_t asyncSerial = 0;
   std::vector<std::pair<Thread *, uint64_t>> asyncOpen; // Random only
+  std::vector<TmaLoad *> openLoads;                     // not arrived, in the order of issue
+  std::vector<std::pair<Thread *, uint64_t>> openStores; // Random only
+  std::vector<std::pair<Cta *, unsigned>> openWgmmas;    // Random only: CTA, warpgroup
+  std::vector<std::pair<Warp *, uint64_t>> openDirect;   // Random only
   llvm::DenseMap<uint64_t, uint32_t> findingIndex;      // kind and site
   alignas(64) uint8_t scratch[4096];                    // what an access that must not happen touches
 };
@@ -286,6 +422,7 @@ struct Symbol {
   void *address;
 };
 std::vector<Symbol> runtimeSymbols();
-llvm::ArrayRef<Symbol> commonOperations(), nvidiaOperations(), amdOperations(), hostLibrary();
+llvm::ArrayRef<Symbol> commonOperations(), nvidiaOperations(), mbarrierOperations(), tmaOperations(), wgmmaOperations(), amdOperations(),
+    directLoadOperations(), hostLibrary();
 
 } // namespace tlx::sim

@@ -19,6 +19,14 @@ const char *findingKindName(FindingKind kind) {
     return "uninitialized-read";
   case FindingKind::InFlight:
     return "in-flight";
+  case FindingKind::SlotOverrun:
+    return "slot-overrun";
+  case FindingKind::AccumulatorInFlight:
+    return "accumulator-in-flight";
+  case FindingKind::MbarrierMisuse:
+    return "mbarrier-misuse";
+  case FindingKind::WrongBytes:
+    return "wrong-bytes";
   case FindingKind::MissingFence:
     return "missing-fence";
   case FindingKind::AddressWrap:
@@ -109,25 +117,28 @@ void Engine::reportDeadlock() {
   uint32_t place = 0;
   const Thread *who = nullptr;
   std::string lines;
+  bool unit = false; // somebody waits for an mbarrier or a wgmma: what the others wait for follows from it
   for (auto &cta : resident) {
     for (Warp &warp : cta->warps) {
       uint64_t seen = 0, exited = warp.all & ~warp.live;
       unsigned groups = exited ? 1 : 0;
       std::string text;
-      bool collective = false, barrier = false;
+      bool collective = false;
       for (unsigned l = 0; l < warpSize; ++l) {
         if (!(warp.live >> l & 1) || (seen >> l & 1)) continue;
         const Thread &t = warp.lanes[l];
         if (t.wait == Wait::None) continue;
         uint64_t group = 0;
         for (unsigned m = l; m < warpSize; ++m)
-          if ((warp.live >> m & 1) && warp.lanes[m].wait == t.wait && warp.lanes[m].waitSite == t.waitSite)
+          if ((warp.live >> m & 1) && warp.lanes[m].wait == t.wait && warp.lanes[m].waitSite == t.waitSite &&
+              (t.wait != Wait::Mbarrier || warp.lanes[m].waitBarrier == t.waitBarrier))
             group |= uint64_t(1) << m;
         seen |= group;
         ++groups;
         collective |= t.wait == Wait::Collective;
-        barrier |= t.wait == Wait::Barrier;
-        if (!who) who = &t, place = t.waitSite;
+        const bool waitsForUnit = t.wait == Wait::Mbarrier || t.wait == Wait::Wgmma;
+        if (!who || (waitsForUnit && !unit)) who = &t, place = t.waitSite;
+        unit |= waitsForUnit;
         text += "\n  cta (" + std::to_string(cta->id[0]) + ", " + std::to_string(cta->id[1]) + ", " +
                 std::to_string(cta->id[2]) + ") warp " + std::to_string(warp.index) + " " +
                 (group == warp.all ? "" : lanesText(group) + " ") + "at " + siteText(t.waitSite);
@@ -136,11 +147,13 @@ void Engine::reportDeadlock() {
             if (b.arrived && (b.lanes[warp.index] & t.bit()))
               text += ", " + std::to_string(b.arrived) + " of " + std::to_string(b.count ? b.count : cta->live) +
                       " threads have arrived";
+        if (t.wait == Wait::Mbarrier) text += ", " + mbarrierText(cta->units->barriers[t.waitBarrier]);
+        if (t.wait == Wait::Wgmma) text += ", " + wgmmaWaitText(t);
       }
       if (exited && seen) text += "\n    " + lanesText(exited) + " exited";
       lines += text;
       // Part of a warp waits while the rest is elsewhere: the cause, where a whole warp that waits is a consequence.
-      if (groups > 1 && seen && kind == FindingKind::Deadlock) {
+      if (groups > 1 && seen && kind == FindingKind::Deadlock && !unit) {
         kind = collective ? FindingKind::MismatchedCollective : FindingKind::PartialWarpBarrier;
         for (unsigned l = 0; l < warpSize; ++l)
           if ((seen >> l & 1) && (warp.lanes[l].wait == Wait::Collective || !collective)) {
@@ -153,7 +166,12 @@ void Engine::reportDeadlock() {
   const char *head = kind == FindingKind::MismatchedCollective ? "the lanes of a warp do not meet at one operation:"
                      : kind == FindingKind::PartialWarpBarrier ? "only part of a warp is at a barrier:"
                                                                : "deadlock: every thread waits:";
+  if (unit) kind = FindingKind::Deadlock, head = "deadlock: every thread waits:";
   report(kind, place, head + lines, who);
+  for (auto &cta : resident)
+    if (hopper)
+      for (const Mbarrier &b : cta->units->barriers)
+        if (b.valid && b.bytes) wrongBytes(b, *cta, who);
 }
 
 } // namespace tlx::sim

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "sim/instrument.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
@@ -68,12 +70,14 @@ public:
     backEdge = module.getOrInsertFunction("tlx_sim_back_edge", none, i32);
     wrapped = module.getOrInsertFunction("tlx_sim_wrapped", none, i32, i32);
     division = module.getOrInsertFunction("tlx_sim_division", none, i32, i32);
+    accumulator = module.getOrInsertFunction("tlx_sim_accumulator", none, p, i32, i32, i32);
   }
 
   bool run(std::string &error) {
     for (Function &f : module) {
       if (f.isDeclaration()) continue;
       backEdges(f);
+      findAccumulators(f);
       for (Instruction *i : instructions(f))
         if (!visit(*i, error)) return false;
     }
@@ -114,6 +118,17 @@ private:
       IRBuilder<> b(end);
       b.CreateCall(backEdge, {b.getInt32(siteOf(*where, "loop"))});
     }
+  }
+
+  /// What wgmma is given as accumulator: memory of the lane, which belongs to the unit for a time.
+  void findAccumulators(Function &f) {
+    for (BasicBlock &block : f)
+      for (Instruction &i : block) {
+        auto *call = dyn_cast<CallInst>(&i);
+        Function *callee = call ? call->getCalledFunction() : nullptr;
+        if (callee && (callee->getName().starts_with("tlx.nv.wgmma.ss.") || callee->getName().starts_with("tlx.nv.wgmma.rs.")))
+          accumulators.insert(getUnderlyingObject(call->getArgOperand(0)));
+      }
   }
 
   bool visit(Instruction &i, std::string &error) {
@@ -166,8 +181,15 @@ private:
               std::string &error) {
     Value *pointer = i.getOperand(operand);
     const unsigned space = pointer->getType()->getPointerAddressSpace();
-    if (space != kGlobal && space != kShared) return true;
     const uint64_t bytes = module.getDataLayout().getTypeStoreSize(type);
+    if (space != kGlobal && space != kShared) {
+      if (!accumulators.empty() && accumulators.contains(getUnderlyingObject(pointer))) {
+        IRBuilder<> b(&i);
+        b.CreateCall(accumulator, {b.CreateAddrSpaceCast(pointer, b.getPtrTy()), b.getInt32(uint32_t(bytes)),
+                                   b.getInt32(flags & AccessFlags::kWrite ? 1 : 0), b.getInt32(siteOf(i, what))});
+      }
+      return true;
+    }
     if (bytes > 0xfff) {
       error = "an access of " + std::to_string(bytes) + " bytes";
       return false;
@@ -290,7 +312,8 @@ private:
   LLVMContext &context;
   std::vector<Site> &sites;
   WrapShadow wraps;
-  FunctionCallee access, backEdge, wrapped, division;
+  FunctionCallee access, backEdge, wrapped, division, accumulator;
+  SmallPtrSet<const Value *, 8> accumulators;
   DenseMap<std::pair<Function *, std::pair<Type *, unsigned>>, Value *> slots;
 };
 } // namespace

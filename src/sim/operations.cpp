@@ -10,8 +10,37 @@
 #include <cstring>
 
 #include "sim/engine.h"
+#include "sim/round.h"
 
 namespace tlx::sim {
+
+namespace {
+/// Rounds a double to a format of `mantissa` bits and the exponents of f16 or bf16 (ties to even), as that format's
+/// bits. All narrowing conversions go through here once: a second rounding would be wrong in the last bit.
+uint16_t roundTo(double x, int mantissa, int minExponent, int maxExponent, uint16_t infinity, uint16_t nan) {
+  const uint16_t sign = std::signbit(x) ? 0x8000 : 0;
+  if (std::isnan(x)) return nan | sign;
+  if (std::isinf(x)) return infinity | sign;
+  x = std::fabs(x);
+  if (x == 0) return sign;
+  int e;
+  std::frexp(x, &e);
+  e = std::max(e - 1, minExponent);
+  double units = std::nearbyint(std::ldexp(x, mantissa - e)); // the value in units of its last place
+  if (units >= std::ldexp(1.0, mantissa + 1)) units /= 2, ++e;
+  if (e > maxExponent) return infinity | sign;
+  uint32_t u = uint32_t(units);
+  if (u >> mantissa) u += uint32_t(e - minExponent) << mantissa; // the leading one counts as exponent 1
+  return uint16_t(u | sign);
+}
+} // namespace
+
+uint16_t toF16(double x) {
+  return roundTo(x, 10, -14, 15, 0x7c00, 0x7e00);
+}
+uint16_t doubleToBf16(double x) {
+  return roundTo(x, 7, -126, 127, 0x7f80, 0x7fc0);
+}
 
 namespace {
 Engine &engine() {
@@ -30,6 +59,9 @@ void simWrapped(uint32_t where, uint32_t site) {
     engine().report(FindingKind::AddressWrap, site,
                     "32-bit arithmetic wrapped, and the result is part of this address: " + engine().siteText(where) +
                         "; make an operand 64 bits wide");
+}
+void simAccumulator(const uint8_t *p, uint32_t bytes, uint32_t write, uint32_t site) {
+  engine().wgmmaTouch(p, bytes, write != 0, site);
 }
 void simDivision(uint32_t zero, uint32_t site) {
   if (zero) engine().report(FindingKind::DivisionByZero, site, "integer division by zero");
@@ -63,6 +95,9 @@ template <unsigned I> uint32_t gridSize(uint32_t) {
 void barSync(uint32_t id, uint32_t count, uint32_t site) {
   if (count == 0) count = ~0u; // reported
   engine().barrier(id, count, site);
+}
+void barArrive(uint32_t id, uint32_t count, uint32_t site) {
+  engine().barrierArrive(id, count, site);
 }
 template <unsigned Bytes> void cpAsync(uint8_t *to, const uint8_t *from, uint32_t sourceBytes, uint32_t site) {
   engine().asyncIssue(to, from, Bytes, sourceBytes, site);
@@ -118,30 +153,6 @@ uint16_t toBf16(float x) {
   return uint16_t((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-/// Rounds a double to a format of `mantissa` bits and the exponents of f16 or bf16 (ties to even), as that format's
-/// bits. All narrowing conversions go through here once: a second rounding would be wrong in the last bit.
-uint16_t roundTo(double x, int mantissa, int minExponent, int maxExponent, uint16_t infinity, uint16_t nan) {
-  const uint16_t sign = std::signbit(x) ? 0x8000 : 0;
-  if (std::isnan(x)) return nan | sign;
-  if (std::isinf(x)) return infinity | sign;
-  x = std::fabs(x);
-  if (x == 0) return sign;
-  int e;
-  std::frexp(x, &e);
-  e = std::max(e - 1, minExponent);
-  double units = std::nearbyint(std::ldexp(x, mantissa - e)); // the value in units of its last place
-  if (units >= std::ldexp(1.0, mantissa + 1)) units /= 2, ++e;
-  if (e > maxExponent) return infinity | sign;
-  uint32_t u = uint32_t(units);
-  if (u >> mantissa) u += uint32_t(e - minExponent) << mantissa; // the leading one counts as exponent 1
-  return uint16_t(u | sign);
-}
-uint16_t toF16(double x) {
-  return roundTo(x, 10, -14, 15, 0x7c00, 0x7e00);
-}
-uint16_t doubleToBf16(double x) {
-  return roundTo(x, 7, -126, 127, 0x7f80, 0x7fc0);
-}
 float f16ToFloat(uint16_t h) {
   uint32_t sign = uint32_t(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff;
   if (e == 31) return floatOf(sign | 0x7f800000 | m << 13);
@@ -160,7 +171,7 @@ void sBarrier(uint32_t site) {
   engine().barrier(0, 0, site);
 }
 void fenceRelease(uint32_t site) {
-  engine().releaseFence(site);
+  engine().waitCounters(0, 0, site); // LLVM makes it wait for everything that goes to LDS
 }
 void fenceAcquire(uint32_t site) {
   engine().acquireFence(site);
@@ -217,6 +228,7 @@ const Symbol kCommon[] = {
     SYMBOL("tlx.nv.nctaid.y", gridSize<1>),
     SYMBOL("tlx.nv.nctaid.z", gridSize<2>),
     SYMBOL("tlx.nv.bar.sync", barSync),
+    SYMBOL("tlx.nv.bar.arrive", barArrive),
     SYMBOL("tlx.nv.cp.async.ca.4", cpAsync<4>),
     SYMBOL("tlx.nv.cp.async.ca.8", cpAsync<8>),
     SYMBOL("tlx.nv.cp.async.cg.16", cpAsync<16>),
@@ -248,6 +260,7 @@ const Symbol kHost[] = {
     SYMBOL("tlx_sim_back_edge", simBackEdge),
     SYMBOL("tlx_sim_wrapped", simWrapped),
     SYMBOL("tlx_sim_division", simDivision),
+    SYMBOL("tlx_sim_accumulator", simAccumulator),
     SYMBOL("__truncsfbf2", truncToBf16),
     SYMBOL("__truncsfhf2", truncToF16),
     SYMBOL("__truncdfbf2", truncDoubleToBf16),
@@ -310,13 +323,15 @@ llvm::ArrayRef<Symbol> hostLibrary() {
 
 std::vector<Symbol> runtimeSymbols() {
   std::vector<Symbol> all;
-  for (llvm::ArrayRef<Symbol> list : {commonOperations(), nvidiaOperations(), amdOperations(), hostLibrary()})
+  for (llvm::ArrayRef<Symbol> list : {commonOperations(), nvidiaOperations(), mbarrierOperations(), tmaOperations(), wgmmaOperations(),
+                                     amdOperations(), hostLibrary()})
     all.insert(all.end(), list.begin(), list.end());
   return all;
 }
 
 bool implementsDeviceOp(llvm::StringRef name) {
-  for (llvm::ArrayRef<Symbol> list : {commonOperations(), nvidiaOperations(), amdOperations()})
+  for (llvm::ArrayRef<Symbol> list : {commonOperations(), nvidiaOperations(), mbarrierOperations(), tmaOperations(), wgmmaOperations(),
+                                     amdOperations()})
     for (const Symbol &s : list)
       if (name == s.name) return true;
   return false;

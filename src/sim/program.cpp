@@ -71,9 +71,25 @@ void genericAllocas(Function &f) {
     }
 }
 
+/// A parameter that is passed as the address of its bytes in the packed buffer: `ptr byval([N x i8]) align A`.
+struct ByValue {
+  uint64_t bytes = 0; // 0: an ordinary parameter
+  Align align;
+};
+SmallVector<ByValue, 16> byValueParameters(const Function &kernel) {
+  SmallVector<ByValue, 16> list(kernel.arg_size());
+  for (const Argument &a : kernel.args()) {
+    Type *type = a.getParamByValType();
+    if (!type) continue;
+    const DataLayout &layout = kernel.getParent()->getDataLayout();
+    list[a.getArgNo()] = {layout.getTypeAllocSize(type), a.getParamAlign().value_or(layout.getABITypeAlign(type))};
+  }
+  return list;
+}
+
 /// `void tlx_sim_entry(ptr params)`: loads every parameter from the packed buffer and calls the kernel. Returns the
-/// buffer's size.
-uint32_t makeEntry(Module &module, Function &kernel) {
+/// buffer's size. The buffer is aligned as its strictest parameter asks (Engine).
+uint32_t makeEntry(Module &module, Function &kernel, ArrayRef<ByValue> byValue) {
   LLVMContext &context = module.getContext();
   const DataLayout &layout = module.getDataLayout();
   auto *type = FunctionType::get(Type::getVoidTy(context), {PointerType::get(context, 0)}, false);
@@ -82,6 +98,13 @@ uint32_t makeEntry(Module &module, Function &kernel) {
   SmallVector<Value *, 16> arguments;
   uint64_t at = 0;
   for (Argument &a : kernel.args()) {
+    if (const ByValue &v = byValue[a.getArgNo()]; v.bytes) {
+      at = alignTo(at, v.align);
+      Value *p = b.CreateConstGEP1_64(b.getInt8Ty(), entry->getArg(0), at);
+      arguments.push_back(b.CreateAddrSpaceCast(p, a.getType()));
+      at += v.bytes;
+      continue;
+    }
     Type *stored = a.getType()->isIntegerTy(1) ? b.getInt8Ty() : a.getType();
     at = alignTo(at, layout.getABITypeAlign(stored));
     Value *v = b.CreateAlignedLoad(stored, b.CreateConstGEP1_64(b.getInt8Ty(), entry->getArg(0), at), Align(1));
@@ -119,6 +142,13 @@ bool prepare(Module &module, const orc::JITTargetMachineBuilder &host, const Dat
       error = "shared memory is addressed from tlx.smem.base, not by the global '" + g.getName().str() + "'";
       return false;
     }
+  const SmallVector<ByValue, 16> byValue = byValueParameters(*kernel);
+  for (const ByValue &v : byValue)
+    if (v.align.value() > kParamAlign) {
+      error = "a parameter is aligned to " + std::to_string(v.align.value()) + " bytes, the simulator's buffer to " +
+              std::to_string(kParamAlign);
+      return false;
+    }
   // The triple before the data layout: the layout is checked against it.
   module.setTargetTriple(host.getTargetTriple());
   module.setDataLayout(layout);
@@ -133,7 +163,7 @@ bool prepare(Module &module, const orc::JITTargetMachineBuilder &host, const Dat
   }
   expandMaskedAccesses(module);
   if (!instrument(module, image.sites, error)) return false;
-  image.paramBytes = makeEntry(module, *kernel);
+  image.paramBytes = makeEntry(module, *kernel, byValue);
   StripDebugInfo(module); // the sites hold what is needed of it
   std::string broken;
   raw_string_ostream stream(broken);

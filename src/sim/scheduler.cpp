@@ -55,13 +55,18 @@ void sanReuse(char *) {}
 Engine::Engine(const ProgramImage &program, const LaunchConfig &config, llvm::ArrayRef<uint8_t> params, Memory &memory,
                LaunchResult &result)
     : program(program), config(config), result(result), stats(result.statistics),
-      amd(program.target->vendor == features::Vendor::Amd), warpSize(program.target->warpSize),
-      rng(config.seed * 0x9e3779b97f4a7c15ull + 1), params(params), extents(memory.extents()),
+      amd(program.target->vendor == features::Vendor::Amd), hopper(program.target->tma || program.target->wgmma), directLoads(program.target->directToLds != 0),
+      warpSize(program.target->warpSize), rng(config.seed * 0x9e3779b97f4a7c15ull + 1), paramMemory(new uint8_t[params.size() + kParamAlign]), extents(memory.extents()),
       siteExtent(program.sites.size(), 0), stepsLeft(config.maxSteps ? config.maxSteps : 1) {
+  auto *aligned = reinterpret_cast<uint8_t *>((reinterpret_cast<uintptr_t>(paramMemory.get()) + kParamAlign - 1) / kParamAlign * kParamAlign);
+  std::copy(params.begin(), params.end(), aligned);
+  this->params = llvm::ArrayRef<uint8_t>(aligned, params.size());
   for (const ArgInfo &arg : program.metadata.args) {
-    if (arg.kind != ArgInfo::Kind::Pointer || arg.offset + sizeof(uintptr_t) > params.size()) continue;
+    const bool map = arg.descriptor && arg.descriptor->tensorMap;
+    const uint64_t at = arg.offset + (map ? offsetof(TensorMap, base) : 0);
+    if (arg.kind == ArgInfo::Kind::Scalar || at + sizeof(uintptr_t) > params.size()) continue;
     Argument a{arg.name, 0};
-    std::memcpy(&a.address, params.data() + arg.offset, sizeof a.address);
+    std::memcpy(&a.address, params.data() + at, sizeof a.address);
     arguments.push_back(std::move(a));
   }
 }
@@ -85,7 +90,9 @@ std::unique_ptr<Cta> Engine::makeCta() {
   cta->warps.resize(warps);
   cta->shadow.resize(program.sharedBytes + 64);
   if (amd) cta->writer.resize(program.sharedBytes + 64);
-  for (NamedBarrier &b : cta->barriers) b.lanes.resize(warps);
+  if (directLoads) cta->reading.resize(program.sharedBytes + 64);
+  for (NamedBarrier &b : cta->barriers) b.lanes.resize(warps), b.passed.resize(warps);
+  if (hopper) cta->units = std::make_unique<Units>();
   for (unsigned w = 0; w < warps; ++w) {
     Warp &warp = cta->warps[w];
     warp.cta = cta.get();
@@ -113,6 +120,8 @@ void Engine::startCta(Cta &cta, uint64_t linear) {
   std::fill(cta.writer.begin(), cta.writer.end(), uint8_t(0));
   cta.live = program.threads;
   for (NamedBarrier &b : cta.barriers) b.arrived = 0;
+  if (hopper) startUnits(cta);
+  if (directLoads) startDirect(cta);
   for (Thread &t : cta.threads) {
     sanReuse(t.stack);
     // Frames of the lanes of a warp must not fall on the same cache sets: the first one starts at another line in each
@@ -156,6 +165,8 @@ void Engine::run() {
       yieldsSinceProgress = 0;
       for (auto &cta : resident)
         if (cta->live == 0) {
+          if (hopper) endUnits(*cta);
+          if (directLoads) endDirect(*cta);
           std::erase_if(queue, [&](Warp *w) { return w->cta == cta.get(); });
           if (running && running->cta == cta.get()) running = nullptr;
           spare.push_back(std::move(cta));
@@ -239,10 +250,14 @@ Thread *Engine::next() {
   }
   for (;;) {
     if (!running) running = pop();
-    if (!running) return nullptr;
+    if (!running) {
+      if (completeLoad()) continue; // what the threads wait for may be on its way
+      return nullptr;
+    }
     if (running->ready) break;
     if (running->yielded) { // behind all others, in every schedule
-      running->ready = running->yielded;
+      if (!openLoads.empty() && std::none_of(queue.begin(), queue.end(), [](Warp *w) { return w->ready != 0; })) completeLoad();
+      running->ready |= running->yielded;
       running->yielded = 0;
       running->queued = true;
       if (config.schedule == Schedule::Late)
@@ -293,9 +308,11 @@ void Engine::fiberMain(transfer_t t) {
 void Engine::exitThread() {
   Thread &t = *current;
   asyncDrain(t);
+  if (hopper) endThreadUnits(t);
   onSync(SyncKind::Exit, 0, 0);
   t.exited = true;
   t.warp->live &= ~t.bit();
+  if (directLoads) directExit(t);
   if (--t.warp->cta->live == 0)
     ctaFinished = true;
   else if (amd)

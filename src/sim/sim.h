@@ -32,7 +32,11 @@ enum class FindingKind : uint8_t {
   Misaligned,
   UninitializedRead,
   InFlight,     // an asynchronous copy's destination is touched before the wait that covers it
-  MissingFence, // AMD: LDS data crosses waves without the fences around the barrier
+  SlotOverrun,  // bytes are overwritten that an asynchronous operation still reads or writes
+  AccumulatorInFlight, // wgmma: its accumulator is touched before the wait and retire that cover it, or never waited for
+  MissingFence, // AMD: LDS data crosses waves without the fences around the barrier; NVIDIA: without a proxy fence, wgmma.fence
+  MbarrierMisuse, // not initialized, initialized twice, too many arrivals
+  WrongBytes,   // TMA bytes and what an mbarrier was told to expect do not match
   AddressWrap,  // 32-bit index arithmetic wrapped and reached a global address
   DivisionByZero,
   MismatchedCollective, // lanes of a warp do not meet at one collective operation

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Private to src/sim: what the asynchronous units of Hopper keep beside memory: mbarriers, TMA transfers, wgmma, and the clocks by which
+// missing proxy fences are found. Only data; the units are mbarrier.cpp, tma.cpp and wgmma.cpp.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "llvm/ADT/DenseMap.h"
+
+#include "sim/tensor_map.h"
+
+namespace tlx::sim {
+
+struct Thread;
+struct Cta;
+
+constexpr unsigned kMaxWarps = 32; // of a CTA on NVIDIA
+constexpr unsigned kGroupWarps = 4, kGroupLanes = 128;
+
+/// What a warp knows of the others: for each, the last of its steps that is ordered before now, and the last one whose generic writes a
+/// proxy fence has made visible to the asynchronous proxy. Carried by bar.sync and mbarriers. A warp is one actor here: the lanes of a warp
+/// are not told apart.
+struct Clock {
+  uint32_t all[kMaxWarps] = {}, fenced[kMaxWarps] = {};
+  void join(const Clock &other, unsigned warps) {
+    for (unsigned w = 0; w < warps; ++w) {
+      all[w] = std::max(all[w], other.all[w]);
+      fenced[w] = std::max(fenced[w], other.fenced[w]);
+    }
+  }
+};
+
+/// A generic write as its bytes remember it: the warp and its step, never 0.
+struct WriteStamp {
+  static constexpr unsigned kStepBits = 27;
+  static uint32_t pack(unsigned warp, uint32_t step) { return warp << kStepBits | (step & ((1u << kStepBits) - 1)); }
+  static unsigned warp(uint32_t stamp) { return stamp >> kStepBits; }
+  static uint32_t step(uint32_t stamp) { return stamp & ((1u << kStepBits) - 1); }
+};
+
+/// A TMA load from its issue until a wait has seen the phase that it belongs to. `arrived`: the bytes are there and counted, which the
+/// program may not know yet.
+struct TmaLoad {
+  TensorMap map;
+  int32_t at[5] = {};
+  uint32_t offset = 0, bytes = 0, barrier = 0, site = 0;
+  uint64_t phase = 0; // of the barrier at issue
+  const Thread *thread = nullptr;
+  Cta *cta = nullptr;
+  bool arrived = false;
+};
+
+struct Mbarrier {
+  uint32_t offset = 0;
+  bool valid = false;
+  uint32_t expected = 0, pending = 0; // arrivals of a phase, and left of this one
+  int64_t bytes = 0;                  // expected and not yet arrived; negative: arrived and not yet expected
+  uint64_t phase = 0;                 // completed ones
+  uint32_t initSite = 0, bytesSite = 0;
+  Clock arrived, completed;
+  std::vector<std::unique_ptr<TmaLoad>> loads;
+  std::vector<uint64_t> waiting; // lanes, by warp; all wait for the phase that is under way
+};
+
+enum class BulkKind : uint8_t { Store, Add, Min, Max, And, Or, Xor };
+
+/// A TMA store or reduction from its issue until the wait that covers its group.
+struct BulkStore {
+  enum class Stage : uint8_t { Issued, Read, Written };
+  TensorMap map;
+  int32_t at[5] = {};
+  uint32_t offset = 0, bytes = 0, group = 0, site = 0;
+  uint64_t serial = 0;
+  BulkKind kind = BulkKind::Store;
+  Stage stage = Stage::Issued;
+  bool readCovered = false;  // a wait says that the source has been read
+  std::vector<uint8_t> data; // the box, dense, once read
+};
+
+enum class WgmmaFormat : uint8_t { F16, BF16, TF32, E4M3, E5M2, S8, U8 };
+struct WgmmaKind {
+  WgmmaFormat a, b;
+  unsigned elementBytes;
+  bool integers;
+  unsigned depth() const { return 32 / elementBytes; }
+};
+
+/// A tile of 64 x n that the unit owns: f32 or i32, row-major.
+struct Accumulator {
+  unsigned n = 0, bound = 0; // lanes whose registers it holds
+  bool integers = false;
+  uint64_t firstOp = 0;
+  std::vector<uint32_t> values;
+};
+
+/// The k-th wgmma of every lane of a warpgroup is one operation; lanes may run ahead of others.
+struct WgmmaOp {
+  const WgmmaKind *kind = nullptr;
+  uint64_t a = 0, b = 0;
+  uint32_t site = 0, n = 0, transposed = 0, lanes = 0;
+  bool useAcc = false, aInRegisters = false;
+  Accumulator *acc = nullptr;
+  std::vector<uint32_t> registers;     // of A, 4 a lane
+  std::vector<uint16_t> cellsA, cellsB; // 16-byte units of shared memory in the order of the matrix
+};
+
+struct Warpgroup {
+  std::deque<std::unique_ptr<WgmmaOp>> ops; // [i] is number first + i
+  uint64_t first = 0, issued = 0, executed = 0; // numbers: kept from here, called by all lanes, done
+  uint64_t waiting[kGroupWarps] = {};           // lanes in wgmma.wait
+  std::vector<std::unique_ptr<Accumulator>> accumulators, spareAccumulators;
+  std::vector<std::unique_ptr<WgmmaOp>> spareOps;
+};
+
+/// A lane's side of wgmma.
+struct WgmmaLane {
+  struct Bound {
+    uint32_t *registers;
+    Accumulator *acc; // null: the lane's own again
+    uint64_t lastOp;
+    uint32_t fences; // at its last retire
+    unsigned count;  // of registers
+  };
+  uint64_t calls = 0, waited = 0; // wgmmas issued; those that a wait covers
+  uint32_t fences = 0;
+  std::vector<uint64_t> groupEnds; // calls at each commit
+  std::vector<Bound> bound;
+  void reset() {
+    calls = waited = 0;
+    fences = 0;
+    groupEnds.clear();
+    bound.clear();
+  }
+};
+
+/// Of a CTA.
+struct Units {
+  std::vector<uint32_t> stamps;  // by 4 bytes of shared memory: the last generic write, 0 if none since the last TMA load
+  std::vector<uint16_t> readers; // by 16 bytes: asynchronous operations that still read them
+  Clock clocks[kMaxWarps];
+  Clock named[16]; // named barriers
+  std::deque<Mbarrier> barriers;
+  llvm::DenseMap<uint32_t, uint32_t> barrierAt; // by offset
+  Warpgroup groups[kMaxWarps / kGroupWarps];
+};
+
+} // namespace tlx::sim
