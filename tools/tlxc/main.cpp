@@ -46,14 +46,15 @@ Examples
 
 constexpr const char *kRunHelp = R"(Compile one kernel, launch it once, and write what it computed.
 
-Every argument of the kernel is given with --arg, by name. A number is a scalar. A tensor is an address in fresh device memory:
+Every argument of the kernel is given with --arg, by name. A number is a scalar. A tensor lies in fresh device memory; a pointer of
+the kernel gets its address, a tensor_desc gets address, shape and strides, whatever its block:
 
   --arg NAME=NUMBER                          42, -1, 0x7f, 1.5, inf, true
   --arg NAME=TYPE[SHAPE]=CONTENTS            f16[256,128]=randn
   --arg NAME=TYPE[SHAPE:stride=S]=CONTENTS   f16[256,128:stride=1,256]=randn   (strides in elements, one a dimension)
 
 TYPE is an element type of the language (i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2 f8e4m3fnuz f8e5m2fnuz)
-and must be that of the kernel's pointer. Without strides the tensor is dense and row-major. CONTENTS is one of
+and must be that of the kernel's pointer or tensor_desc. Without strides the tensor is dense and row-major. CONTENTS is one of
 
   zeros, ones     all elements 0 or 1                  full:VALUE      all elements VALUE
   arange          0, 1, 2, ... in row-major order      randint:LO:HI   integers, LO <= x < HI

@@ -23,6 +23,7 @@ struct Tensor {
   Tensor(const Tensor &) = delete;
   const tlx_device *device;
   void *address = nullptr;
+  tlx_tensor description = TLX_TENSOR_INIT; // for a tensor_desc
 };
 
 void parseGrid(const std::string &text, uint32_t (&grid)[3]) {
@@ -81,6 +82,26 @@ tlx_arg makeNumber(const ArgSpec &spec) {
   return arg;
 }
 
+/// "f16" for a parameter of type *f16 or tensor_desc<f16, [128, 64]>; "" for a scalar.
+std::string elementOf(const std::string &type) {
+  constexpr std::string_view kDescriptor = "tensor_desc<";
+  if (type[0] == '*') return type.substr(1);
+  if (type.compare(0, kDescriptor.size(), kDescriptor) != 0) return "";
+  return type.substr(kDescriptor.size(), type.find(',') - kDescriptor.size());
+}
+
+/// The rules of tensors are the launch's to check, but for what a tlx_tensor cannot hold.
+void describe(const ArgSpec &spec, Tensor &tensor) {
+  if (spec.shape.size() > TLX_MAX_RANK)
+    throw Failure(kUsage, "tlxc: argument '" + spec.name + "' has " + std::to_string(spec.shape.size()) +
+                              " dimensions, and a tensor_desc has at most " + std::to_string(TLX_MAX_RANK) + "\n");
+  tensor.description.data = tensor.address;
+  tensor.description.dtype = tlx_dtype_from_name(spec.type->name);
+  tensor.description.rank = uint32_t(spec.shape.size());
+  std::copy(spec.shape.begin(), spec.shape.end(), tensor.description.shape);
+  std::copy(spec.strides.begin(), spec.strides.end(), tensor.description.strides);
+}
+
 std::string signature(const tlx_kernel *kernel) {
   std::string text;
   for (size_t i = 0; i < tlx_kernel_num_args(kernel); ++i) {
@@ -133,24 +154,32 @@ int run(const RunArgs &args) {
       throw Failure(kUsage, "tlxc: argument '" + std::string(arg.name) + "' is not given; the kernel takes (" +
                                 signature(kernel.get()) + ")\n");
     const ArgSpec &spec = found->second;
+    const std::string element = elementOf(arg.type);
+    const bool isDescriptor = arg.type[0] != '*' && !element.empty();
     if (!spec.isTensor) {
-      if (arg.type[0] == '*')
+      if (!element.empty())
         throw Failure(kUsage, "tlxc: argument '" + spec.name + "' is a " + arg.type + ": write --arg " + spec.name +
-                                  "=" + (arg.type + 1) + "[SHAPE]=CONTENTS\n");
+                                  "=" + element + "[SHAPE]=CONTENTS\n");
       launchArgs.push_back(makeNumber(spec));
       continue;
     }
-    if (arg.type != std::string("*") + spec.type->name)
+    if (element != spec.type->name)
       throw Failure(kUsage, "tlxc: argument '" + spec.name + "' is a " + arg.type +
                                 ", and --arg gives it a tensor of " + spec.type->name + "\n");
     const std::vector<uint8_t> data = makeData(spec, args.seed);
     auto tensor = std::make_unique<Tensor>(device.get(), data.size());
     if (spec.init != ArgSpec::Init::Empty && !data.empty()) copyIn(device.get(), spec, data, tensor->address);
     check(tlx_device_synchronize(device.get(), nullptr, &error), error); // `data` goes away
-    tlx_arg pointer = {};
-    pointer.kind = TLX_ARG_POINTER;
-    pointer.value.pointer = tensor->address;
-    launchArgs.push_back(pointer);
+    tlx_arg value = {};
+    if (isDescriptor) {
+      describe(spec, *tensor);
+      value.kind = TLX_ARG_TENSOR;
+      value.value.tensor = &tensor->description;
+    } else {
+      value.kind = TLX_ARG_POINTER;
+      value.value.pointer = tensor->address;
+    }
+    launchArgs.push_back(value);
     tensors.emplace(spec.name, std::move(tensor));
   }
   for (const auto &[name, spec] : specs) {
