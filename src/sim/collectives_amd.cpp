@@ -77,6 +77,9 @@ template <typename I> void mfmaScalar(void *d, typename I::Raw a, typename I::Ra
 
 #define SYMBOL(NAME, ...)                                                                                              \
   { NAME, reinterpret_cast<void *>(__VA_ARGS__) }
+#define FP8(NAME, A, B)                                                                                                \
+  SYMBOL("tlx.amd.mfma.f32.16x16x32." NAME, mfma<Mfma<16, 8, Float8Pair<A, B>>>),                                      \
+      SYMBOL("tlx.amd.mfma.f32.32x32x16." NAME, mfma<Mfma<32, 8, Float8Pair<A, B>>>)
 const Symbol kAmd[] = {
     SYMBOL("tlx.amd.ds.bpermute", bpermute),
     SYMBOL("tlx.amd.readfirstlane", readFirstLane),
@@ -90,12 +93,33 @@ const Symbol kAmd[] = {
     SYMBOL("tlx.amd.mfma.i32.16x16x32.i8", mfma<Mfma<16, 8, SignedByteOperand>>),
     SYMBOL("tlx.amd.mfma.i32.32x32x16.i8", mfma<Mfma<32, 8, SignedByteOperand>>),
     SYMBOL("tlx.amd.mfma.f64.16x16x4.f64", mfmaScalar<Mfma<16, 1, DoubleOperand>>),
+    SYMBOL("tlx.amd.mfma.f32.16x16x32.f16", mfma<Mfma<16, 8, HalfOperand>>),
+    SYMBOL("tlx.amd.mfma.f32.16x16x32.bf16", mfma<Mfma<16, 8, BFloatOperand>>),
+    SYMBOL("tlx.amd.mfma.f32.32x32x16.f16", mfma<Mfma<32, 8, HalfOperand>>),
+    SYMBOL("tlx.amd.mfma.f32.32x32x16.bf16", mfma<Mfma<32, 8, BFloatOperand>>),
+    SYMBOL("tlx.amd.mfma.i32.16x16x64.i8", mfma<Mfma<16, 16, SignedByteOperand>>),
+    SYMBOL("tlx.amd.mfma.i32.32x32x32.i8", mfma<Mfma<32, 16, SignedByteOperand>>),
+    FP8("f8e4m3fnuz.f8e4m3fnuz", E4m3Fnuz, E4m3Fnuz),
+    FP8("f8e4m3fnuz.f8e5m2fnuz", E4m3Fnuz, E5m2Fnuz),
+    FP8("f8e5m2fnuz.f8e4m3fnuz", E5m2Fnuz, E4m3Fnuz),
+    FP8("f8e5m2fnuz.f8e5m2fnuz", E5m2Fnuz, E5m2Fnuz),
+    FP8("f8e4m3.f8e4m3", E4m3, E4m3),
+    FP8("f8e4m3.f8e5m2", E4m3, E5m2),
+    FP8("f8e5m2.f8e4m3", E5m2, E4m3),
+    FP8("f8e5m2.f8e5m2", E5m2, E5m2),
 };
+#undef FP8
 #undef SYMBOL
 } // namespace
 
 llvm::ArrayRef<Symbol> amdOperations() {
-  return kAmd;
+  static const std::vector<Symbol> all = [] {
+    std::vector<Symbol> list(std::begin(kAmd), std::end(kAmd));
+    llvm::ArrayRef<Symbol> direct = directLoadOperations();
+    list.insert(list.end(), direct.begin(), direct.end());
+    return list;
+  }();
+  return all;
 }
 
 } // namespace tlx::sim

@@ -57,6 +57,14 @@ template <typename I> struct MatrixTables {
   static constexpr auto c = make<cRegs>([](unsigned l, unsigned i) { return I::cRow(l, i) * I::n + I::cCol(l, i); });
 };
 
+/// An element of b: convertB if the instruction mixes two formats.
+template <typename I> [[gnu::always_inline]] inline typename I::Acc convertRight(typename I::Raw raw) {
+  if constexpr (requires { I::convertB(raw); })
+    return I::convertB(raw);
+  else
+    return I::convert(raw);
+}
+
 /// c += a · b for row-major matrices. `HostFma`: the compiler fuses here.
 template <typename I, bool HostFma>
 [[gnu::always_inline]] inline void multiply(typename I::Acc *c, const typename I::Acc *a, const typename I::Acc *b) {
@@ -103,7 +111,7 @@ template <typename I, bool HostFma> [[gnu::always_inline]] inline void computeMa
       std::memcpy(&c[T::c[l][i]], static_cast<const Acc *>(lanes[l]->c) + i, sizeof(Acc));
   }
   for (unsigned i = 0; i < I::m * I::k; ++i) a[i] = I::convert(rawA[i]);
-  for (unsigned i = 0; i < I::n * I::k; ++i) bT[i] = I::convert(rawB[i]);
+  for (unsigned i = 0; i < I::n * I::k; ++i) bT[i] = convertRight<I>(rawB[i]);
   for (unsigned k = 0; k < I::k; ++k)
     for (unsigned j = 0; j < I::n; ++j) b[k * I::n + j] = bT[j * I::k + k];
   multiply<I, HostFma>(c, a, b);
@@ -186,5 +194,33 @@ struct UnsignedByteOperand {
   using Acc = uint32_t;
   [[gnu::always_inline]] static uint32_t convert(uint8_t v) { return v; }
 };
+/// 8-bit floats. Ocp: e4m3 with one NaN pattern a sign and no infinity, e5m2 as IEEE. Fnuz: no infinity, no -0, whose pattern is the NaN,
+/// and a bias higher by one.
+template <unsigned Mantissa, bool Fnuz> struct Float8Operand {
+  using Raw = uint8_t;
+  using Acc = float;
+  static constexpr int bias = (Mantissa == 3 ? 7 : 15) + (Fnuz ? 1 : 0);
+  [[gnu::always_inline]] static float convert(uint8_t v) {
+    const uint32_t magnitude = v & 0x7f, sign = uint32_t(v & 0x80) << 24;
+    // As for f16: a multiplication moves the exponent and normalizes denormals.
+    float scaled = floatFromBits(magnitude << (23 - Mantissa)) * floatFromBits(uint32_t(254 - bias) << 23);
+    uint32_t bits;
+    std::memcpy(&bits, &scaled, 4);
+    if (Fnuz)
+      bits = v == 0x80 ? 0x7fc00000 : bits;
+    else if (Mantissa == 3)
+      bits = magnitude == 0x7f ? 0x7fc00000 : bits;
+    else
+      bits |= magnitude >= 0x7c ? 0x7f800000 : 0;
+    return floatFromBits(bits | sign);
+  }
+};
+template <typename A, typename B> struct Float8Pair : A {
+  [[gnu::always_inline]] static float convertB(uint8_t v) { return B::convert(v); }
+};
+using E4m3 = Float8Operand<3, false>;
+using E5m2 = Float8Operand<2, false>;
+using E4m3Fnuz = Float8Operand<3, true>;
+using E5m2Fnuz = Float8Operand<2, true>;
 
 } // namespace tlx::sim

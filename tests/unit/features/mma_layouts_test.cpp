@@ -82,9 +82,63 @@ TEST_CASE("MFMA fragments (CDNA3 ISA)") {
   }
 }
 
+TEST_CASE("MFMA fragments of twice the k (CDNA4 ISA)") {
+  const Target &t = *findTarget("gfx950");
+  SUBCASE("16x16x32, 16 bit") {
+    MmaInstruction mma = instruction(t, MmaType::BF16, 16);
+    CHECK(mma.k == 32);
+    check(operandALayout(t, mma, 16, 32, {}), 8, 64, [](unsigned l, unsigned i) { return Coord{int(l % 16), int(l / 16 * 8 + i)}; });
+    check(operandBLayout(t, mma, 32, 16, {}), 8, 64, [](unsigned l, unsigned i) { return Coord{int(l / 16 * 8 + i), int(l % 16)}; });
+    check(accumulatorLayout(t, mma, 16, 16, {}), 4, 64, [](unsigned l, unsigned i) { return Coord{int(l / 16 * 4 + i), int(l % 16)}; });
+  }
+  SUBCASE("32x32x16, 16 bit") {
+    MmaInstruction mma = instruction(t, MmaType::F16, 32);
+    CHECK(mma.k == 16);
+    check(operandALayout(t, mma, 32, 16, {}), 8, 64, [](unsigned l, unsigned i) { return Coord{int(l % 32), int(l / 32 * 8 + i)}; });
+  }
+  SUBCASE("16x16x64, 8 bit") {
+    MmaInstruction mma = instruction(t, MmaType::S8, 16);
+    CHECK(mma.k == 64);
+    check(operandALayout(t, mma, 16, 64, {}), 16, 64, [](unsigned l, unsigned i) { return Coord{int(l % 16), int(l / 16 * 16 + i)}; });
+  }
+  SUBCASE("16x16x32, 8-bit floats") {
+    for (auto [name, a, b] : {std::tuple{"gfx942", MmaType::F8E4M3FNUZ, MmaType::F8E5M2FNUZ}, {"gfx950", MmaType::F8E5M2, MmaType::F8E4M3}}) {
+      const Target &target = *findTarget(name);
+      auto list = mmaInstructions(target, a, b);
+      REQUIRE(list.size() == 2);
+      CHECK(list[0].k == 32);
+      CHECK(list[0].operandB == b);
+      check(operandALayout(target, list[0], 16, 32, {}), 8, 64, [](unsigned l, unsigned i) { return Coord{int(l % 16), int(l / 16 * 8 + i)}; });
+    }
+  }
+}
+
+TEST_CASE("operand types of element types, by target") {
+  auto is = [](const char *target, const char *scalar, const char *precision, std::optional<MmaType> want) {
+    CAPTURE(target);
+    CAPTURE(scalar);
+    CAPTURE(precision);
+    CHECK(mmaType(*findTarget(target), scalar, precision) == want);
+  };
+  is("sm_80", "f32", "default", MmaType::TF32), is("sm_80", "f32", "ieee", std::nullopt);
+  is("gfx942", "f32", "default", MmaType::XF32), is("gfx942", "f32", "tf32x3", MmaType::F32), is("gfx942", "f32", "ieee", MmaType::F32);
+  // No xf32: ieee for all.
+  is("gfx950", "f32", "default", MmaType::F32), is("gfx950", "f32", "tf32", MmaType::F32), is("gfx950", "f32", "ieee", MmaType::F32);
+  is("gfx950", "f8e4m3", "default", MmaType::F8E4M3), is("gfx942", "i32", "default", std::nullopt);
+  CHECK(mmaInstructions(*findTarget("gfx942"), MmaType::F8E4M3).empty());
+  CHECK(mmaInstructions(*findTarget("gfx950"), MmaType::F8E4M3FNUZ).empty());
+  CHECK(mmaInstructions(*findTarget("gfx950"), MmaType::XF32).empty());
+  CHECK(mmaInstructions(*findTarget("gfx950"), MmaType::U8).empty());
+  CHECK(nearestMmaType(*findTarget("gfx942"), "f8e4m3") == "f8e4m3fnuz");
+  CHECK(nearestMmaType(*findTarget("gfx942"), "f8e5m2") == "f8e5m2fnuz");
+  CHECK(nearestMmaType(*findTarget("gfx950"), "f8e5m2fnuz") == "f8e5m2");
+  CHECK(nearestMmaType(*findTarget("gfx950"), "u8") == "f16");
+  CHECK(nearestMmaType(*findTarget("sm_80"), "f8e4m3") == "f16");
+}
+
 TEST_CASE("tiles cover every element, warps agree on what a warp id means, odd factors repeat") {
   for (const Target &t : allTargets())
-    for (MmaType type : {MmaType::F16, MmaType::TF32, MmaType::XF32, MmaType::S8, MmaType::F64})
+    for (MmaType type : {MmaType::F16, MmaType::TF32, MmaType::XF32, MmaType::S8, MmaType::F64, MmaType::F8E4M3, MmaType::F8E5M2FNUZ})
       for (const MmaInstruction &mma : mmaInstructions(t, type))
         for (auto [m, n, k] : {std::array<int64_t, 3>{128, 64, 64}, {64, 192, 32}, {96, 80, 64}})
           for (unsigned warps : {1u, 4u, 8u}) {

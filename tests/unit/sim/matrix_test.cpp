@@ -3,6 +3,7 @@
 // formulas written here a second time, from the PTX ISA (figures of "Matrix Fragments for mma.…") and the CDNA3 ISA,
 // per element and not per register.
 #include <doctest/doctest.h>
+#include <cmath>
 #include <random>
 
 #include "features/features.h"
@@ -60,12 +61,24 @@ unsigned bytesOf(MmaType t) {
     return 2;
   case MmaType::S8:
   case MmaType::U8:
+  case MmaType::F8E4M3:
+  case MmaType::F8E5M2:
+  case MmaType::F8E4M3FNUZ:
+  case MmaType::F8E5M2FNUZ:
     return 1;
   case MmaType::F64:
     return 8;
   default:
     return 4;
   }
+}
+
+bool isFp8(MmaType t) {
+  return t == MmaType::F8E4M3 || t == MmaType::F8E5M2 || t == MmaType::F8E4M3FNUZ || t == MmaType::F8E5M2FNUZ;
+}
+/// The largest integer up to which an operand format has all of them; 100 is enough.
+int bound(MmaType t) {
+  return !isFp8(t) ? 100 : t == MmaType::F8E4M3 || t == MmaType::F8E4M3FNUZ ? 16 : 8;
 }
 
 /// A small integer in an operand format.
@@ -82,6 +95,11 @@ void encode(MmaType t, int value, uint8_t *to) {
     std::memcpy(to, &h, 2);
   } else if (t == MmaType::S8 || t == MmaType::U8) {
     *to = uint8_t(value);
+  } else if (isFp8(t)) { // of few enough bits that it is exact: see `bound`
+    const unsigned mantissa = t == MmaType::F8E4M3 || t == MmaType::F8E4M3FNUZ ? 3 : 2;
+    const int bias = (mantissa == 3 ? 7 : 15) + (t == MmaType::F8E4M3FNUZ || t == MmaType::F8E5M2FNUZ ? 1 : 0);
+    const uint32_t exponent = uint32_t(int(bits >> 23 & 255) - 127 + bias);
+    *to = value ? uint8_t(bits >> 24 & 0x80) | uint8_t(exponent << mantissa) | uint8_t((bits >> (23 - mantissa)) & ((1u << mantissa) - 1)) : 0;
   } else if (t == MmaType::F64) {
     double d = value;
     std::memcpy(to, &d, 8);
@@ -118,11 +136,15 @@ void check(const MmaInstruction &i, const char *target, unsigned lanes) {
   auto p = program(body, target, lanes);
 
   std::mt19937 rng(11);
-  const int low = i.operand == MmaType::U8 ? 0 : -100, high = i.operand == MmaType::U8 ? 255 : 100;
-  std::uniform_int_distribution<int> pick(low, high);
   std::vector<int> A(i.m * i.k), B(i.k * i.n), C(i.m * i.n);
-  for (auto *m : {&A, &B, &C})
-    for (int &v : *m) v = pick(rng);
+  auto randomize = [&](std::vector<int> &values, int low, int high) {
+    std::uniform_int_distribution<int> pick(low, high);
+    for (int &v : values) v = pick(rng);
+  };
+  const bool isUnsigned = i.operand == MmaType::U8;
+  randomize(A, isUnsigned ? 0 : -bound(i.operand), isUnsigned ? 255 : bound(i.operand));
+  randomize(B, isUnsigned ? 0 : -bound(i.operandB), isUnsigned ? 255 : bound(i.operandB));
+  randomize(C, -100, 100);
   std::vector<uint8_t> fa(lanes * aBytes), fb(lanes * bBytes), fc(lanes * cCount * accBytes);
   auto putAcc = [&](uint8_t *to, int v) {
     if (f64)
@@ -139,7 +161,7 @@ void check(const MmaInstruction &i, const char *target, unsigned lanes) {
     }
     for (unsigned e = 0; e < bBytes / elementBytes; ++e) {
       Place at = amd ? cdnaB(i, l, e) : ptxB(i, l, e);
-      encode(i.operand, B[at.row * i.n + at.col], &fb[l * bBytes + e * elementBytes]);
+      encode(i.operandB, B[at.row * i.n + at.col], &fb[l * bBytes + e * elementBytes]);
     }
     for (unsigned e = 0; e < cCount; ++e) {
       Place at = amd ? cdnaC(i, l, e) : ptxC(i, l, e);
@@ -168,14 +190,66 @@ void check(const MmaInstruction &i, const char *target, unsigned lanes) {
 
 TEST_CASE("every matrix instruction is a matrix product") {
   using enum MmaType;
-  for (const char *target : {"sm_80", "gfx942"}) {
+  for (auto [target, expected] : {std::pair{"sm_80", 6u}, {"gfx942", 17u}, {"gfx950", 22u}}) {
     unsigned count = 0;
-    for (MmaType type : {F16, BF16, TF32, XF32, F32, F64, S8, U8})
-      for (const MmaInstruction &i : tlx::features::mmaInstructions(*tlx::features::findTarget(target), type)) {
-        CAPTURE(i.deviceOp);
-        check(i, target, tlx::features::findTarget(target)->warpSize);
-        ++count;
-      }
-    CHECK(count == (std::string(target) == "sm_80" ? 6 : 9));
+    for (MmaType a : {F16, BF16, TF32, XF32, F32, F64, S8, U8, F8E4M3, F8E5M2, F8E4M3FNUZ, F8E5M2FNUZ})
+      for (MmaType b : isFp8(a) ? std::vector{F8E4M3, F8E5M2, F8E4M3FNUZ, F8E5M2FNUZ} : std::vector{a})
+        for (const MmaInstruction &i : tlx::features::mmaInstructions(*tlx::features::findTarget(target), a, b)) {
+          CAPTURE(i.deviceOp);
+          check(i, target, tlx::features::findTarget(target)->warpSize);
+          ++count;
+        }
+    CHECK(count == expected);
   }
+}
+
+// Every pattern of the formats, through a product with 1: against the definition (OCP 8-bit floating point 1.0; CDNA3 ISA).
+TEST_CASE("8-bit floats of matrix instructions: all 256 patterns") {
+  for (bool fnuz : {false, true})
+    for (unsigned mantissa : {3u, 2u}) {
+      const std::string name = mantissa == 3 ? (fnuz ? "f8e4m3fnuz" : "f8e4m3") : fnuz ? "f8e5m2fnuz" : "f8e5m2";
+      CAPTURE(name);
+      const std::string op = "tlx.amd.mfma.f32.16x16x32." + name + "." + name;
+      auto p = program(R"((ptr addrspace(1) %pa, ptr addrspace(1) %pb, ptr addrspace(1) %pd) {
+  %t = call i32 @tlx.amd.workitem.id.x()
+  %qa = getelementptr <2 x i32>, ptr addrspace(1) %pa, i32 %t
+  %a = load <2 x i32>, ptr addrspace(1) %qa, align 8
+  %qb = getelementptr <2 x i32>, ptr addrspace(1) %pb, i32 %t
+  %b = load <2 x i32>, ptr addrspace(1) %qb, align 8
+  %d = call <4 x float> @)" + op + R"((<2 x i32> %a, <2 x i32> %b, <4 x float> zeroinitializer)
+  %qd = getelementptr <4 x float>, ptr addrspace(1) %pd, i32 %t
+  store <4 x float> %d, ptr addrspace(1) %qd, align 16
+  ret void
+})",
+                       fnuz ? "gfx942" : "gfx950", 64);
+      const int bias = (mantissa == 3 ? 7 : 15) + (fnuz ? 1 : 0);
+      const uint8_t one = uint8_t(bias << mantissa);
+      for (unsigned first = 0; first < 256; first += 16) {
+        // Row r has pattern first + r at k = 0, column 0 a 1 there, all else 0.
+        std::vector<uint8_t> a(512, 0), b(512, 0);
+        for (unsigned r = 0; r < 16; ++r) a[r * 8] = uint8_t(first + r);
+        b[0] = one;
+        Memory memory;
+        auto *da = upload(memory, a), *db = upload(memory, b);
+        auto *dd = static_cast<float *>(memory.allocate(64 * 16));
+        auto result = launch(*p, {}, params(da, db, dd), memory);
+        CHECK_MESSAGE(result.ok(), text(result));
+        auto d = download(memory, dd, 256);
+        for (unsigned r = 0; r < 16; ++r) {
+          const unsigned v = first + r, e = (v & 0x7f) >> mantissa, m = v & ((1u << mantissa) - 1), top = (1u << (7 - mantissa)) - 1;
+          double want = e ? std::ldexp(1 + double(m) / (1 << mantissa), int(e) - bias) : std::ldexp(double(m) / (1 << mantissa), 1 - bias);
+          bool nan = fnuz ? v == 0x80 : mantissa == 3 ? (v & 0x7f) == 0x7f : e == top && m;
+          if (!fnuz && mantissa == 2 && e == top && !m) want = INFINITY;
+          if (v & 0x80) want = -want;
+          // Row 4 · (lane / 16) + i of column lane % 16: column 0.
+          float got = d[(r / 4 * 16) * 4 + r % 4];
+          // inf · 0 in the other columns and k does not reach column 0 of this row: its k = 0 alone is not 0.
+          CAPTURE(v);
+          if (nan)
+            CHECK(std::isnan(got));
+          else
+            CHECK(double(got) == want);
+        }
+      }
+    }
 }
