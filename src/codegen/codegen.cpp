@@ -321,7 +321,7 @@ void Generator::emitOp(const ir::Op &op) {
   case Opcode::AsyncWait:
     return emitAsync(op);
   case Opcode::Barrier:
-    return emitBarrier();
+    return emitBarrier(&op);
   case Opcode::Single:
     return emitSingle(op);
   case Opcode::AllocBarriers:

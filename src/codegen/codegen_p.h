@@ -187,7 +187,7 @@ private:
   void storeRegisters(const ir::Op &op, const ir::Value *buffer, Regs values, ir::Type element,
                       const layout::TileLayout *layout);
   void emitAsyncCopy(const ir::Op &op);
-  void emitBarrier();
+  void emitBarrier(const ir::Op *op = nullptr);
   void emitAsync(const ir::Op &op); // commit and wait
   /// Bits of an element in memory.
   static unsigned memoryBits(ir::Type type) { return ir::scalarBytes(type.scalar()) * 8; }
@@ -231,6 +231,21 @@ private:
   llvm::Value *toTf32(llvm::Value *v);
   void emitReduce(const ir::Op &op);
   RegList inlineRegion(const ir::Block &body, Regs args);
+
+  // --- direct_copy.cpp: AMD
+  /// Addresses of a tile as a wave's loads straight into LDS take them.
+  struct DirectBase {
+    const ir::Block *block = nullptr; // where it was made
+    llvm::Value *start = nullptr;     // i64, the same in all lanes
+    RegList offsets;                  // i32, one a vector of registers
+    llvm::Value *near = nullptr;      // i1: they fit, in all lanes
+  };
+  llvm::Value *waveId();
+  const DirectBase &directBase(const ir::Op &op, const ir::Value *tile, unsigned vec);
+  llvm::SmallVector<llvm::Value *, 16> waveStarts(const ir::Op &op, const layout::AccessMap &map, unsigned vec, unsigned bytes);
+  void emitDirectCopy(const ir::Op &op, unsigned vec);
+  void emitCountedWait(const ir::Op &op);
+  void emitCountedBarrier();
 
   // --- control.cpp, print.cpp
   // -----------------------------------------------------------------------------------------------
@@ -281,6 +296,8 @@ llvm::SmallVector<T, 10> Generator::perThreadBit(const layout::TileLayout &layou
   llvm::SmallVector<T, 10> perBit(threadBits());
   auto lanes = layout.bases(layout::InDim::Lane), warps = layout.bases(layout::InDim::Warp);
   for (unsigned i = 0; i < lanes.size() && i < laneBits(); ++i) perBit[i] = basis(lanes[i]);
+  llvm::Value *wave = nullptr; // the warp's number, uniform
+  std::map<std::pair<const ir::Value *, unsigned>, DirectBase> directBases;
   for (unsigned i = 0; i < warps.size() && laneBits() + i < perBit.size(); ++i)
     perBit[laneBits() + i] = basis(warps[i]);
   return perBit;

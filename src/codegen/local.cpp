@@ -183,6 +183,8 @@ void Generator::emitAsyncCopy(const ir::Op &op) {
   const unsigned bits = memoryBits(element);
   Regs pointers = operand(op, 1), mask = op.numOperands() > 2 ? operand(op, 2) : Regs();
   if (!layout || !buffer.sharedLayout()) return fail(op, "no layout");
+  if (unsigned direct = layout::directVector(*layout, *buffer.sharedLayout(), bits, unsigned(op.intAttr(ir::Attr::vec, 1)), target.directToLds))
+    return emitDirectCopy(op, direct);
 
   unsigned vec = 1u << Log2_32(unsigned(std::clamp<int64_t>(op.intAttr(ir::Attr::vec, 1), 1, 128 / bits)));
   std::optional<layout::AccessMap> map = layout::accessMap(*layout, *buffer.sharedLayout());
@@ -225,8 +227,10 @@ void Generator::emitAsync(const ir::Op &op) {
   else
     device("tlx.nv.cp.async.wait", b.getInt32(unsigned(op.intAttr(ir::Attr::pending))));
 }
+  if (target.directToLds) return emitCountedWait(op);
 
-void Generator::emitBarrier() {
+void Generator::emitBarrier(const ir::Op *op) {
+  if (op && op->hasAttr(ir::Attr::counted)) return emitCountedBarrier();
   if (nvidia()) {
     device("tlx.nv.bar.sync", {b.getInt32(0), b.getInt32(threads())});
     return;

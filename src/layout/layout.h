@@ -211,8 +211,24 @@ BankReport bankWavefronts(const TileLayout &regs, const SharedLayout &mem, const
 /// A swizzle of a row-major tile (order: fastest first) for which an access with each of `accesses` has minimal
 /// wavefronts and the widest vectors that it can have; the best found where no layout has all. `bits` of an element. Accesses that
 /// ldmatrix or stmatrix can do (matrixPlan, 32 banks) are counted as such.
+struct SwizzleLimits {
+  std::optional<unsigned> fastest; // the dimension that has to be
+  unsigned vector = 1;             // aligned groups of that many elements stay whole
+};
 SharedLayout chooseSwizzle(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<const TileLayout *> accesses, unsigned bits,
-                           BankModel model = {});
+                           BankModel model = {}, SwizzleLimits limits = {});
+
+// --- copies whose lanes write side by side (CDNA loads straight into LDS) --------------------------------------------
+
+/// The layout of a tile in registers for which `vector` elements a lane, lane after lane and then warp after warp, are `mem` in its own
+/// order: what such a copy needs of its source, swizzle included. nullopt if a box of `mem` is less than its 2^k part, or less than what
+/// one warp moves at a time.
+std::optional<TileLayout> sideBySide(const SharedLayout &mem, unsigned vector, unsigned lanes, unsigned warps);
+/// Whether registers r … r + vector - 1 (r a multiple of it) of the lanes of a warp lie side by side in `mem`, for every r and warp.
+bool isSideBySide(const TileLayout &regs, const SharedLayout &mem, unsigned vector);
+/// Elements a lane moves at a time in such a copy: 16 bytes or 4, at most `widest` bits, of registers that hold `vec` consecutive elements
+/// of global memory; 0 if the layouts allow no such copy.
+unsigned directVector(const TileLayout &regs, const SharedLayout &mem, unsigned bits, unsigned vec, unsigned widest);
 
 // --- ldmatrix and stmatrix (PTX ISA, "Warp-level matrix load/store") ------------------------------------------
 

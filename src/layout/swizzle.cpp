@@ -126,9 +126,9 @@ unsigned accessCost(const TileLayout &regs, const SharedLayout &mem, unsigned bi
 } // namespace
 
 SharedLayout chooseSwizzle(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<const TileLayout *> accesses, unsigned bits,
-                           BankModel model) {
+                           BankModel model, SwizzleLimits limits) {
   const unsigned rank = shape.size();
-  const unsigned wordBits = bits < 32 ? log2Floor(32 / bits) : 0;
+  const unsigned wordBits = std::max(bits < 32 ? log2Floor(32 / bits) : 0, log2Floor(limits.vector));
   const unsigned lineBits = log2Floor(std::max(1u, model.banks * 32 / bits));
 
   std::optional<SharedLayout> best;
@@ -136,6 +136,7 @@ SharedLayout chooseSwizzle(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<const T
   for (unsigned choice = 0; choice < std::max(1u, rank); ++choice) {
     // Fastest dimension first: the last one, then the others; below it the usual row-major order.
     llvm::SmallVector<unsigned, 4> order;
+    if (limits.fastest && *limits.fastest != rank - 1 - choice) continue;
     if (rank > 0) order.push_back(rank - 1 - choice);
     for (unsigned d = rank; d-- > 0;)
       if (d != order.front()) order.push_back(d);

@@ -15,6 +15,7 @@
 #include "features/mma_layouts.h"
 #include "ir/builder.h"
 #include "passes/async_dots.h"
+#include "passes/direct_copies.h"
 #include "passes/axis_analysis.h"
 #include "passes/passes.h"
 
@@ -269,6 +270,19 @@ struct Assigner {
     return {layout::defaultBlocked(t.shape(), vector, order, target.warpSize, module.kernel.numWarps), unsigned(vector)};
   }
 
+  /// For a load that the pipeliner sends straight into shared memory, from where dots read it: what the ring's swizzle demands.
+  std::optional<TileLayout> directLayout(Op &load, const AxisAnalysis &axis) {
+    Op *loop = load.parentOp();
+    if (!target.directToLds || !load.is(Opcode::Load) || !loop || !loop->is(Opcode::For) || loop->intAttr(Attr::num_stages) < 2) return {};
+    llvm::SmallVector<Layout, 2> consumers;
+    for (const Use &use : load.result()->uses()) {
+      if (!use.op->is(Opcode::Dot) || use.index > 1) return {};
+      consumers.push_back(use.index == 0 ? dots[use.op].a : dots[use.op].b);
+    }
+    auto ring = planDirectRing(load, consumers, axis, target, module.kernel.numWarps);
+    return ring ? std::optional(std::move(ring->pointers)) : std::nullopt;
+  }
+
   // --- rewriting ------------------------------------------------------------------------------------------------
   void require(Op &op, unsigned operand, Layout l) {
     Value *v = op.operand(operand);
@@ -431,7 +445,10 @@ struct Assigner {
       if ((op->is(Opcode::Load) || op->is(Opcode::AtomicRmw)) && op->operand(0)->type.isTile()) loads.push_back(op);
     llvm::stable_sort(loads, [](Op *a, Op *b) { return a->operand(0)->type.elements() > b->operand(0)->type.elements(); });
     for (Op *op : loads)
-      if (!layoutOf(op->operand(0))) assign(op->operand(0), context.unique(coalesced(op->operand(0), axis).layout));
+      if (!layoutOf(op->operand(0))) {
+        std::optional<TileLayout> direct = directLayout(*op, axis);
+        assign(op->operand(0), context.unique(direct ? *direct : coalesced(op->operand(0), axis).layout));
+      }
     for (Op *op : all)
       if (op->is(Opcode::Store) && op->operand(0)->type.isTile() && !layoutOf(op->operand(0))) {
         Coalescing best = coalesced(op->operand(0), axis);

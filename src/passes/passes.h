@@ -39,6 +39,8 @@ std::string memoryMap(const ir::Module &module);
 bool insertBarriers(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 
 struct PassEntry {
+/// On targets that load straight into shared memory: numbers of loads for waits, and barriers that leave loads in flight: insert_waits.cpp.
+bool insertWaits(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
   const char *name;
   const char *summary;
   bool (*run)(ir::Module &, const features::Target &, Diagnostics &);

@@ -54,6 +54,8 @@ const std::vector<PassEntry> &allPasses() {
       {"insert-barriers", "barriers between threads' accesses", insertBarriers},
   };
   return passes;
+      // After barriers: they are marked too.
+      {"insert-waits", "counts of loads in flight", insertWaits},
 }
 
 } // namespace tlx::passes

@@ -22,6 +22,7 @@
 
 #include "ir/builder.h"
 #include "passes/axis_analysis.h"
+#include "passes/direct_copies.h"
 #include "passes/passes.h"
 #include "passes/trip_count.h"
 
@@ -35,6 +36,7 @@ struct RingLoad {
   Op *load;
   bool async;
   Loc loc;
+  std::optional<DirectRing> direct = std::nullopt;
   Value *ring = nullptr;
 };
 
@@ -155,13 +157,26 @@ struct LoopPipeliner {
       }
       unsigned bytes = axis.vectorWidth(op) * scalarBytes(op.result()->type.scalar());
       bool zeroOther = op.numOperands() < 3 || isZero(op.operand(2));
-      loads.push_back({&op, target.cpAsync && bytes >= 4 && zeroOther, op.loc});
+      std::optional<DirectRing> direct = zeroOther ? directRing(op) : std::nullopt;
+      loads.push_back({&op, direct || (target.cpAsync && bytes >= 4 && zeroOther), op.loc, std::move(direct)});
     }
     if (loads.empty()) {
       if (why.empty()) why = hasDot ? "no load in it feeds a dot" : "it loads no tile";
       warn(why);
     }
     return !loads.empty();
+  }
+
+  /// Layouts in which the loop's uses want a loaded value.
+  static llvm::SmallVector<const layout::TileLayout *, 4> consumersOf(Op &load) {
+    llvm::SmallVector<const layout::TileLayout *, 4> consumers;
+    for (const Use &use : load.result()->uses())
+      consumers.push_back(use.op->is(Opcode::ConvertLayout) ? use.op->result()->type.layout() : load.result()->type.layout());
+    return consumers;
+  }
+  std::optional<DirectRing> directRing(Op &load) {
+    auto ring = planDirectRing(load, consumersOf(load), axis, target, module.kernel.numWarps);
+    return ring && ring->pointers == *load.result()->type.layout() ? ring : std::nullopt;
   }
 
   static bool isZero(Value *v) {
@@ -179,7 +194,8 @@ struct LoopPipeliner {
       for (const Use &use : r.load->result()->uses()) {
         if (use.op->is(Opcode::ConvertLayout)) accesses.push_back(use.op->result()->type.layout());
       }
-      layout::SharedLayout shared = layout::chooseSwizzle(t.shape(), accesses, 8 * scalarBytes(t.scalar()), {target.sharedBanks});
+      layout::SharedLayout shared =
+          r.direct ? r.direct->memory : layout::chooseSwizzle(t.shape(), accesses, 8 * scalarBytes(t.scalar()), {target.sharedBanks});
       Builder b(module);
       b.at(loop);
       b.loc = r.loc;
@@ -386,6 +402,7 @@ bool pipelineLoops(Module &module, const features::Target &target, Diagnostics &
     if (op.is(Opcode::For) && op.intAttr(Attr::num_stages) > 1) loops.push_back(&op);
   });
   for (Op *loop : loops) {
+    if (target.directToLds) separateSteps(module, *loop);
     AxisAnalysis axis(module);
     LoopPipeliner p{module, target, diagnostics, axis, loop, loop->intAttr(Attr::num_stages)};
     if (p.collect()) p.transform();

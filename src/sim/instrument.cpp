@@ -172,8 +172,20 @@ private:
           b.CreateCall(wrapped,
                        {b.CreateSelect(used, shadow, b.getInt32(0)), b.getInt32(siteOf(*call, callee->getName()))});
         }
+      if (callee && callee->getName().starts_with("tlx.amd.buffer.load.lds.")) directLoad(*call);
     }
     return true;
+  }
+
+  /// (start, base, offset, mask): an address is the base and what an offset was cut from.
+  void directLoad(CallInst &call) {
+    auto *cut = dyn_cast<TruncInst>(call.getArgOperand(2));
+    for (Value *part : {call.getArgOperand(1), cut ? cut->getOperand(0) : call.getArgOperand(2)})
+      if (Value *shadow = wraps.ofPointer(part)) {
+        IRBuilder<> b(&call);
+        b.CreateCall(wrapped, {b.CreateSelect(call.getArgOperand(3), shadow, b.getInt32(0)),
+                               b.getInt32(siteOf(call, call.getCalledFunction()->getName()))});
+      }
   }
 
   /// The access goes to the address that the hook returns.
