@@ -223,15 +223,6 @@ private:
   void emitAsyncDot(const ir::Op &op);
   void emitAsyncDotWait(const ir::Op &op);
 
-  // --- dot.cpp, reduce.cpp
-  // ------------------------------------------------------------------------------------------------
-  void emitDot(const ir::Op &op);
-  void emitMma(const ir::Op &op, const features::MmaInstruction &mma);
-  void emitScalarDot(const ir::Op &op);
-  llvm::Value *toTf32(llvm::Value *v);
-  void emitReduce(const ir::Op &op);
-  RegList inlineRegion(const ir::Block &body, Regs args);
-
   // --- direct_copy.cpp: AMD
   /// Addresses of a tile as a wave's loads straight into LDS take them.
   struct DirectBase {
@@ -246,6 +237,15 @@ private:
   void emitDirectCopy(const ir::Op &op, unsigned vec);
   void emitCountedWait(const ir::Op &op);
   void emitCountedBarrier();
+
+  // --- dot.cpp, reduce.cpp
+  // ------------------------------------------------------------------------------------------------
+  void emitDot(const ir::Op &op);
+  void emitMma(const ir::Op &op, const features::MmaInstruction &mma);
+  void emitScalarDot(const ir::Op &op);
+  llvm::Value *toTf32(llvm::Value *v);
+  void emitReduce(const ir::Op &op);
+  RegList inlineRegion(const ir::Block &body, Regs args);
 
   // --- control.cpp, print.cpp
   // -----------------------------------------------------------------------------------------------
@@ -287,6 +287,8 @@ private:
   llvm::DenseMap<const layout::TileLayout *, std::vector<unsigned>> canonical;
   llvm::DenseMap<const layout::TileLayout *, std::vector<int>> elementRegisters;
   std::map<AddressKey, LocalPlan> localPlans;
+  llvm::Value *wave = nullptr; // the warp's number, uniform
+  std::map<std::pair<const ir::Value *, unsigned>, DirectBase> directBases;
   llvm::DenseMap<const ir::Value *, RegList> accumulators;
   std::map<const layout::TileLayout *, std::vector<AccumulatorBlock>> blocksOf;
 };
@@ -296,8 +298,6 @@ llvm::SmallVector<T, 10> Generator::perThreadBit(const layout::TileLayout &layou
   llvm::SmallVector<T, 10> perBit(threadBits());
   auto lanes = layout.bases(layout::InDim::Lane), warps = layout.bases(layout::InDim::Warp);
   for (unsigned i = 0; i < lanes.size() && i < laneBits(); ++i) perBit[i] = basis(lanes[i]);
-  llvm::Value *wave = nullptr; // the warp's number, uniform
-  std::map<std::pair<const ir::Value *, unsigned>, DirectBase> directBases;
   for (unsigned i = 0; i < warps.size() && laneBits() + i < perBit.size(); ++i)
     perBit[laneBits() + i] = basis(warps[i]);
   return perBit;

@@ -221,13 +221,13 @@ void Generator::emitAsyncCopy(const ir::Op &op) {
 }
 
 void Generator::emitAsync(const ir::Op &op) {
+  if (target.directToLds) return emitCountedWait(op);
   if (!target.cpAsync) return;
   if (op.is(ir::Opcode::AsyncCommit))
     device("tlx.nv.cp.async.commit", {});
   else
     device("tlx.nv.cp.async.wait", b.getInt32(unsigned(op.intAttr(ir::Attr::pending))));
 }
-  if (target.directToLds) return emitCountedWait(op);
 
 void Generator::emitBarrier(const ir::Op *op) {
   if (op && op->hasAttr(ir::Attr::counted)) return emitCountedBarrier();

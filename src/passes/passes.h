@@ -37,10 +37,10 @@ int64_t bufferBytes(ir::Type buffer);
 std::string memoryMap(const ir::Module &module);
 /// Barriers where accesses of shared memory by different threads meet: insert_barriers.cpp.
 bool insertBarriers(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
-
-struct PassEntry {
 /// On targets that load straight into shared memory: numbers of loads for waits, and barriers that leave loads in flight: insert_waits.cpp.
 bool insertWaits(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+
+struct PassEntry {
   const char *name;
   const char *summary;
   bool (*run)(ir::Module &, const features::Target &, Diagnostics &);

@@ -52,10 +52,10 @@ const std::vector<PassEntry> &allPasses() {
       // Last: nothing may add a buffer after planning, nor an access after barriers.
       {"plan-memory", "offsets in shared memory", planMemory},
       {"insert-barriers", "barriers between threads' accesses", insertBarriers},
-  };
-  return passes;
       // After barriers: they are marked too.
       {"insert-waits", "counts of loads in flight", insertWaits},
+  };
+  return passes;
 }
 
 } // namespace tlx::passes
