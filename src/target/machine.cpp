@@ -33,14 +33,15 @@ void initializeBackends() {
   });
 }
 
-std::unique_ptr<TargetMachine> createMachine(const features::Target &target) {
+std::unique_ptr<TargetMachine> createMachine(const features::Target &target, const Module &module) {
   initializeBackends();
   Triple triple(tripleOf(target));
   std::string error;
   const llvm::Target *backend = TargetRegistry::lookupTarget(triple, error);
   if (!backend) return nullptr;
   // The lowest PTX version that has what we use: older drivers take the PTX then.
-  std::string features = target.ptxVersion ? "+ptx" + std::to_string(target.ptxVersion) : "";
+  unsigned ptx = nvidia::ptxVersion(module, target);
+  std::string features = ptx ? "+ptx" + std::to_string(ptx) : "";
   // -O0 would keep a move for every tied operand of inline assembly; never use it. On NVIDIA ptxas does what -O3 adds (GVN), and the
   // PTX of -O2 assembles to the same code in less time.
   auto level = target.vendor == features::Vendor::Nvidia ? CodeGenOptLevel::Default : CodeGenOptLevel::Aggressive;
@@ -79,7 +80,7 @@ public:
 
 bool emitAssembly(Module &module, const features::Target &target, const Options &options, std::string &assembly,
                   Diagnostics &diags) {
-  std::unique_ptr<TargetMachine> machine = createMachine(target);
+  std::unique_ptr<TargetMachine> machine = createMachine(target, module);
   if (!machine) {
     diags.report(Diag::Internal, {}, "LLVM has no back end for " + std::string(target.name));
     return false;

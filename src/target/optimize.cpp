@@ -22,7 +22,7 @@ using namespace llvm;
 namespace tlx::target {
 
 bool optimize(Module &module, const features::Target &target, const Options &, Diagnostics &diags) {
-  std::unique_ptr<TargetMachine> machine = createMachine(target);
+  std::unique_ptr<TargetMachine> machine = createMachine(target, module);
   if (!machine) {
     diags.report(Diag::Internal, {}, "LLVM has no back end for " + std::string(target.name));
     return false;

@@ -15,7 +15,7 @@ namespace tlx::target {
 
 /// Registers LLVM's NVPTX and AMDGPU back ends once per process.
 void initializeBackends();
-std::unique_ptr<llvm::TargetMachine> createMachine(const features::Target &target);
+std::unique_ptr<llvm::TargetMachine> createMachine(const features::Target &target, const llvm::Module &module);
 /// "nvptx64-nvidia-cuda", "amdgcn-amd-amdhsa".
 const char *tripleOf(const features::Target &target);
 
@@ -77,8 +77,8 @@ bool expandDeviceOps(llvm::Module &module, llvm::Function &kernel, const feature
 bool assemble(const std::string &ptx, const features::Target &target, const Options &options, Output &out,
               Diagnostics &diags);
 std::string assemblerIdentity(const Options &options);
-llvm::Value *expandMaskedLoad(Expansion &e);
-llvm::Value *expandMaskedStore(Expansion &e);
+/// The target's PTX version, or the higher one that an operation of the expanded module needs; 0 elsewhere.
+unsigned ptxVersion(const llvm::Module &module, const features::Target &target);
 } // namespace nvidia
 
 namespace amd {

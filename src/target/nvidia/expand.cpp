@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Device operations → PTX. LLVM's intrinsics where they exist (they fold addresses and immediates); masked accesses are
-// inline assembly (masked.cpp), because LLVM has no predicated load.
+// Device operations → PTX. LLVM's intrinsics where they exist (they fold addresses and immediates); masked accesses and
+// wgmma are inline assembly (masked.cpp, wgmma.cpp), because LLVM has neither a predicated load nor wgmma.mma_async.
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
-#include "target/target_p.h"
+#include "target/nvidia/nvidia_p.h"
 
 using namespace llvm;
 
 namespace tlx::target::nvidia {
 
 namespace {
-// Operations whose operands go to the intrinsic in order, vectors element by element; the result is bitcast. Two
-// columns gate by target.
+// Operations whose operands go to the intrinsic in order, vectors element by element; the result is bitcast, or dropped
+// if the operation has none.
 struct Direct {
   const char *name;
   Intrinsic::ID id;
@@ -44,6 +44,20 @@ const Direct kDirect[] = {
     {"tlx.nv.stmatrix.x2.trans", Intrinsic::nvvm_stmatrix_sync_aligned_m8n8_x2_trans_b16, &features::Target::stmatrix},
     {"tlx.nv.stmatrix.x4.trans", Intrinsic::nvvm_stmatrix_sync_aligned_m8n8_x4_trans_b16, &features::Target::stmatrix},
     {"tlx.nv.cp.async.commit", Intrinsic::nvvm_cp_async_commit_group, &features::Target::cpAsync},
+    // Of two forms the one for the CTA's own barriers and shared memory: those of the cluster add MEMBAR.GPU or CCTL.IVALL.
+    {"tlx.nv.mbarrier.init", Intrinsic::nvvm_mbarrier_init_shared, &features::Target::tma},
+    {"tlx.nv.mbarrier.inval", Intrinsic::nvvm_mbarrier_inval_shared, &features::Target::tma},
+    {"tlx.nv.mbarrier.arrive", Intrinsic::nvvm_mbarrier_arrive_scope_cta_space_cta, &features::Target::tma},
+    {"tlx.nv.mbarrier.arrive.expect.tx", Intrinsic::nvvm_mbarrier_arrive_expect_tx_scope_cta_space_cta, &features::Target::tma},
+    {"tlx.nv.mbarrier.expect.tx", Intrinsic::nvvm_mbarrier_expect_tx_scope_cta_space_cta, &features::Target::tma},
+    {"tlx.nv.mbarrier.try.wait", Intrinsic::nvvm_mbarrier_try_wait_parity_scope_cta_space_cta, &features::Target::tma},
+    {"tlx.nv.mbarrier.test.wait", Intrinsic::nvvm_mbarrier_test_wait_parity_scope_cta_space_cta, &features::Target::tma},
+    {"tlx.nv.fence.mbarrier.init", Intrinsic::nvvm_fence_mbarrier_init_release_cluster, &features::Target::tma},
+    {"tlx.nv.fence.proxy.async", Intrinsic::nvvm_fence_proxy_async_shared_cta, &features::Target::tma},
+    {"tlx.nv.tma.prefetch.map", Intrinsic::nvvm_prefetch_tensormap, &features::Target::tma},
+    {"tlx.nv.bulk.commit", Intrinsic::nvvm_cp_async_bulk_commit_group, &features::Target::tma},
+    {"tlx.nv.wgmma.fence", Intrinsic::nvvm_wgmma_fence_sync_aligned, &features::Target::wgmma},
+    {"tlx.nv.wgmma.commit", Intrinsic::nvvm_wgmma_commit_group_sync_aligned, &features::Target::wgmma},
     {"tlx.nv.ex2.approx", Intrinsic::nvvm_ex2_approx_ftz},
     {"tlx.nv.lg2.approx", Intrinsic::nvvm_lg2_approx_ftz_f},
     {"tlx.nv.rcp.approx", Intrinsic::nvvm_rcp_approx_ftz_f},
@@ -52,6 +66,14 @@ const Direct kDirect[] = {
     {"tlx.nv.cvt.rna.tf32", Intrinsic::nvvm_f2tf32_rna},
     {"tlx.nv.cvt.rn.bf16x2", Intrinsic::nvvm_ff2bf16x2_rn},
     {"tlx.nv.cvt.rn.f16x2", Intrinsic::nvvm_ff2f16x2_rn},
+};
+
+// Waits for groups: the operand is how many may still run, a constant.
+const Direct kGroupWaits[] = {
+    {"tlx.nv.cp.async.wait", Intrinsic::nvvm_cp_async_wait_group, &features::Target::cpAsync},
+    {"tlx.nv.bulk.wait", Intrinsic::nvvm_cp_async_bulk_wait_group, &features::Target::tma},
+    {"tlx.nv.bulk.wait.read", Intrinsic::nvvm_cp_async_bulk_wait_group_read, &features::Target::tma},
+    {"tlx.nv.wgmma.wait", Intrinsic::nvvm_wgmma_wait_group_sync_aligned, &features::Target::wgmma},
 };
 
 // mma.sync: the operation's order is (c, a, b), the intrinsic's (a, b, c).
@@ -137,10 +159,7 @@ Value *sharedWindow(Module &module) {
 Value *expand(Expansion &e) {
   StringRef name = e.name();
   if (const Direct *row = find(kDirect, name)) {
-    if (row->needs && !(e.target.*row->needs)) {
-      e.diags.report(Diag::TargetOpMissing, e.loc(), name, e.target.name);
-      return nullptr;
-    }
+    if (row->needs && !require(e, row->needs)) return nullptr;
     SmallVector<Value *, 8> args;
     for (Value *v : e.call->args()) flatten(e.b, v, args);
     CallInst *made = callDirect(e, row->id, args);
@@ -155,25 +174,37 @@ Value *expand(Expansion &e) {
   if (const Shuffle *row = find(kShuffles, name))
     return e.intrinsic(row->id, {e.arg(0), e.arg(1), e.arg(2), e.b.getInt32(row->clamp)});
   if (name.starts_with("tlx.nv.cp.async.c") && e.call->arg_size() == 3) {
-    if (!e.target.cpAsync)
-      e.diags.report(Diag::TargetOpMissing, e.loc(), name, e.target.name);
-    else
-      expandCpAsync(e);
+    if (require(e, &features::Target::cpAsync)) expandCpAsync(e);
     return nullptr;
   }
-  if (name == "tlx.nv.cp.async.wait") {
-    if (!e.target.cpAsync)
-      e.diags.report(Diag::TargetOpMissing, e.loc(), name, e.target.name);
-    else if (e.constant(0))
-      e.intrinsic(Intrinsic::nvvm_cp_async_wait_group, {e.arg(0)});
+  if (const Direct *row = find(kGroupWaits, name)) {
+    if (!require(e, row->needs)) return nullptr;
+    if (auto pending = e.constant(0)) {
+      Type *type = Intrinsic::getType(e.b.getContext(), row->id)->getParamType(0);
+      e.intrinsic(row->id, {ConstantInt::get(type, *pending)});
+    }
     return nullptr;
   }
-  if (name == "tlx.nv.bar.sync") {
+  if (name == "tlx.nv.bar.sync" || name == "tlx.nv.bar.arrive") {
     // A run-time id would claim all 16 barriers.
     if (e.constant(0) && e.constant(1))
-      e.intrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_count, {e.arg(0), e.arg(1)});
+      e.intrinsic(name == "tlx.nv.bar.sync" ? Intrinsic::nvvm_barrier_cta_sync_aligned_count
+                                            : Intrinsic::nvvm_barrier_cta_arrive_aligned_count,
+                  {e.arg(0), e.arg(1)});
     return nullptr;
   }
+  if (name == "tlx.nv.elect") {
+    if (!require(e, &features::Target::tma)) return nullptr;
+    return e.b.CreateExtractValue(e.intrinsic(Intrinsic::nvvm_elect_sync, {e.b.getInt32(~0u)}), 1);
+  }
+  if (name.consume_front("tlx.nv.fence.acq.rel.")) {
+    const char *scope = name == "cta" ? "block" : name == "gpu" ? "device" : "";
+    e.b.CreateFence(AtomicOrdering::AcquireRelease, e.b.getContext().getOrInsertSyncScopeID(scope));
+    return nullptr;
+  }
+  if (expandTma(e)) return nullptr;
+  if (name == "tlx.nv.wgmma.retire") return expandWgmmaRetire(e), nullptr;
+  if (name.starts_with("tlx.nv.wgmma.")) return expandWgmma(e), nullptr;
   if (name == "tlx.smem.base") return sharedWindow(*e.call->getModule());
   if (name.starts_with("tlx.masked.load.")) return expandMaskedLoad(e);
   if (name.starts_with("tlx.masked.store.")) return expandMaskedStore(e);
@@ -184,6 +215,24 @@ Value *expand(Expansion &e) {
 }
 } // namespace
 
+bool require(Expansion &e, bool features::Target::*unit) {
+  if (e.target.*unit) return true;
+  e.diags.report(Diag::TargetOpMissing, e.loc(), e.name(), e.target.name);
+  return false;
+}
+
+static constexpr const char *kPtxFlag = "tlx.ptx"; // a module flag
+
+void requirePtx(Expansion &e, unsigned version) {
+  Module &module = *e.call->getModule();
+  if (version > ptxVersion(module, e.target)) module.setModuleFlag(Module::Max, kPtxFlag, version);
+}
+
+unsigned ptxVersion(const Module &module, const features::Target &target) {
+  auto *raised = mdconst::extract_or_null<ConstantInt>(module.getModuleFlag(kPtxFlag));
+  return std::max<unsigned>(target.ptxVersion, raised ? raised->getZExtValue() : 0);
+}
+
 bool expandDeviceOps(Module &module, Function &kernel, const features::Target &target, const Options &options,
                      Diagnostics &diags) {
   // 64-bit shared pointers: a short-pointer layout needs an option of the whole process and gains nothing after ptxas.
@@ -193,6 +242,7 @@ bool expandDeviceOps(Module &module, Function &kernel, const features::Target &t
   // The exact CTA: without it ptxas must assume 1024 threads, and setmaxnreg is ignored.
   if (unsigned threads = attributeNumber(kernel, "tlx.threads", 0))
     kernel.addFnAttr("nvvm.reqntid", std::to_string(threads));
+  markTensorMaps(kernel);
   return expandCalls(module, target, options, diags, expand);
 }
 

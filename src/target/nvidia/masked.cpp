@@ -5,7 +5,7 @@
 // A branch instead would cost a divergence point an access, and ptxas would not combine them.
 #include "llvm/IR/InlineAsm.h"
 
-#include "target/target_p.h"
+#include "target/nvidia/nvidia_p.h"
 
 using namespace llvm;
 
