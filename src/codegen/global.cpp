@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Global memory: loads, stores, atomics. An access takes {vec} registers in order, at most 16 bytes; {vec} promises
-// that they are consecutive and aligned in memory and that their mask is one.
+// Global memory: loads and stores. An access takes {vec} registers in order, at most 16 bytes; {vec} promises that they
+// are consecutive and aligned in memory and that their mask is one. With {prefix} the mask may keep only the first of
+// them: the access is a whole one where the last is true, and what is left of a tile's edge is done an element at a time,
+// in a block that a program enters only where there is an edge.
 #include "codegen/codegen_p.h"
 #include "device_ops/device_ops.h"
 
@@ -58,6 +60,25 @@ static unsigned registersPerAccess(const ir::Op &op, unsigned registers, unsigne
   return 1u << Log2_32(vec);
 }
 
+void Generator::emitEdges(ArrayRef<Edge> edges, function_ref<void(const Edge &)> emit) {
+  if (edges.empty()) return;
+  Value *any = edges[0].cut;
+  for (const Edge &edge : edges.drop_front()) any = b.CreateOr(any, edge.cut);
+  edgeFrom = b.GetInsertBlock();
+  emitIf(any, [&] {
+    for (const Edge &edge : edges) emit(edge);
+    edgeBlock = b.GetInsertBlock();
+  });
+}
+
+Value *Generator::mergeEdge(Value *whole, Value *part) {
+  if (b.GetInsertBlock() == edgeFrom) return part; // the branch was decided at compile time
+  PHINode *phi = b.CreatePHI(whole->getType(), 2);
+  phi->addIncoming(whole, edgeFrom);
+  phi->addIncoming(part, edgeBlock);
+  return phi;
+}
+
 RegList Generator::loadRegisters(const ir::Op &op, Regs pointers, Regs mask, Regs other, ir::Type element,
                                  const layout::TileLayout *layout) {
   const unsigned bytes = ir::scalarBytes(element.scalar()), n = pointers.size();
@@ -65,14 +86,17 @@ RegList Generator::loadRegisters(const ir::Op &op, Regs pointers, Regs mask, Reg
   llvm::Type *type = accessType(bytes * per);
   const std::string name = "tlx.masked.load." + device_ops::nameOfType(type);
   ArrayRef<unsigned> first = layout ? canonicalRegisters(*layout) : ArrayRef<unsigned>();
+  const bool prefix = per > 1 && mask.size() > 1 && op.intAttr(ir::Attr::prefix);
   RegList regs;
+  SmallVector<Edge, 8> edges;
   auto at = [](Regs r, unsigned i) { return r.size() == 1 ? r[0] : r[i]; };
   for (unsigned r = 0; r < n; r += per) {
-    if (layout && first[r] != r) { // copies
-      for (unsigned i = r; i < r + per; ++i) regs.push_back(regs[first[i]]);
+    if (layout && first[r] != r) { // copies, filled in below
+      for (unsigned i = r; i < r + per; ++i) regs.push_back(nullptr);
       continue;
     }
-    Value *pointer = pointers[r], *m = mask.empty() ? b.getTrue() : at(mask, r);
+    Value *pointer = pointers[r], *m = mask.empty() ? b.getTrue() : at(mask, prefix ? r + per - 1 : r);
+    if (prefix) edges.push_back({r, b.CreateAnd(mask[r], b.CreateNot(m))});
     auto *constant = dyn_cast<ConstantInt>(m);
     if (constant && constant->isOne()) {
       unpack(b.CreateAlignedLoad(type, pointer, Align(bytes * per)), registerType(element), per, regs);
@@ -86,6 +110,22 @@ RegList Generator::loadRegisters(const ir::Op &op, Regs pointers, Regs mask, Reg
     else
       unpack(device(name, {pointer, m, pack(rest, type)}), registerType(element), per, regs);
   }
+  if (!edges.empty()) {
+    RegList parts;
+    const std::string one = "tlx.masked.load." + device_ops::nameOfType(accessType(bytes));
+    emitEdges(edges, [&](const Edge &edge) {
+      for (unsigned i = edge.first; i + 1 < edge.first + per; ++i) { // the last is not of a part
+        Value *m = b.CreateAnd(edge.cut, mask[i]), *loaded = device(one, {pointers[i], m, pack(regs[i], accessType(bytes))});
+        unpack(loaded, registerType(element), 1, parts);
+      }
+    });
+    unsigned next = 0;
+    for (const Edge &edge : edges)
+      for (unsigned i = edge.first; i + 1 < edge.first + per && !parts.empty(); ++i) // none: no edge, known while compiling
+        regs[i] = mergeEdge(regs[i], parts[next++]);
+  }
+  for (unsigned r = 0; layout && r < n; ++r)
+    if (!regs[r]) regs[r] = regs[first[r]];
   return regs;
 }
 
@@ -104,13 +144,19 @@ void Generator::emitStore(const ir::Op &op) {
   const unsigned per = registersPerAccess(op, pointers.size(), bytes);
   llvm::Type *type = accessType(bytes * per);
   const std::string name = "tlx.masked.store." + device_ops::nameOfType(type);
+  const bool prefix = per > 1 && mask.size() > 1 && op.intAttr(ir::Attr::prefix);
   Value *mine = isFirstHolder(layout);
   ArrayRef<unsigned> first = layout ? canonicalRegisters(*layout) : ArrayRef<unsigned>();
+  SmallVector<Edge, 8> edges;
   for (unsigned r = 0; r < pointers.size(); r += per) {
     if (layout && first[r] != r) continue;
     RegList part;
     for (unsigned i = r; i < r + per; ++i) part.push_back(data.size() == 1 ? data[0] : data[i]);
-    Value *m = mask.empty() ? b.getTrue() : mask.size() == 1 ? mask[0] : mask[r];
+    Value *m = mask.empty() ? b.getTrue() : mask.size() == 1 ? mask[0] : mask[prefix ? r + per - 1 : r];
+    if (prefix) {
+      Value *cut = b.CreateAnd(mask[r], b.CreateNot(m));
+      edges.push_back({r, mine ? b.CreateAnd(cut, mine) : cut});
+    }
     if (mine) m = b.CreateAnd(m, mine);
     auto *constant = dyn_cast<ConstantInt>(m);
     if (constant && constant->isZero()) continue;
@@ -120,6 +166,11 @@ void Generator::emitStore(const ir::Op &op) {
     else
       device(name, {pointers[r], m, value});
   }
+  const std::string one = "tlx.masked.store." + device_ops::nameOfType(accessType(bytes));
+  emitEdges(edges, [&](const Edge &edge) {
+    for (unsigned i = edge.first; i + 1 < edge.first + per; ++i)
+      device(one, {pointers[i], b.CreateAnd(edge.cut, mask[i]), pack(data.size() == 1 ? data[0] : data[i], accessType(bytes))});
+  });
 }
 
 void Generator::emitAtomicAdd(const ir::Op &op) {

@@ -2,6 +2,9 @@
 // Vector widths of global accesses, from what axis analysis knows of the pointer and the mask.
 //
 //   %v = load %p, %m : f16[1024, #0]      ->      %v = load %p, %m {vec = 8} : f16[1024, #0]
+//
+// A mask that cuts through a vector keeps its first elements: {prefix = 1}. Such an access is a whole one where all are true, and one an
+// element where some are; cp.async copies fewer bytes.
 #include "passes/axis_analysis.h"
 #include "passes/passes.h"
 
@@ -14,7 +17,12 @@ bool annotateAccesses(Module &module, const features::Target &target, Diagnostic
   module.kernel.body.walk([&](Op &op) {
     if (op.is(Opcode::Load) || op.is(Opcode::Store) || op.is(Opcode::AsyncCopy)) {
       unsigned pointer = op.is(Opcode::AsyncCopy) ? 1 : 0;
-      if (op.operand(pointer)->type.isTile()) op.setAttr(Attr::vec, int64_t(axis.vectorWidth(op)));
+      if (!op.operand(pointer)->type.isTile()) return;
+      const unsigned whole = axis.vectorWidth(op);
+      const bool prefixes = !op.is(Opcode::AsyncCopy) || target.cpAsync;
+      const unsigned vec = prefixes ? axis.prefixWidth(op) : whole;
+      op.setAttr(Attr::vec, int64_t(vec));
+      if (vec > whole) op.setAttr(Attr::prefix, int64_t(1));
     }
   });
   return true;

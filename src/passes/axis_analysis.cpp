@@ -599,7 +599,47 @@ const AxisInfo &AxisAnalysis::info(const Value *v) const {
   return *slot;
 }
 
-unsigned AxisAnalysis::vectorWidth(const Op &access) const {
+int64_t AxisAnalysis::prefix(const Value *mask, unsigned d) const {
+  const Op *op = mask->def();
+  int64_t best = powerOfTwoPart(info(mask).constancy[d]);
+  if (!op) return best;
+  auto inner = [&](unsigned operand, unsigned dim) { best = std::max(best, prefix(op->operand(operand), dim)); };
+  switch (op->opcode) {
+  case Opcode::And: // of two prefixes the shorter
+    best = std::max(best, std::min(prefix(op->operand(0), d), prefix(op->operand(1), d)));
+    break;
+  case Opcode::Cmp: {
+    const Pred pred = Pred(op->intAttr(Attr::pred));
+    if (!op->operand(0)->type.isIntLike() || pred == Pred::Eq || pred == Pred::Ne) break;
+    const bool less = pred == Pred::Lt || pred == Pred::Le;
+    const AxisInfo &x = info(op->operand(less ? 0 : 1)), &limit = info(op->operand(less ? 1 : 0));
+    // Rising numbers are below a limit up to some point, if none wraps: the run starts at a multiple of its length.
+    const int64_t run = std::gcd(powerOfTwoPart(x.contiguity[d]), powerOfTwoPart(limit.constancy[d]));
+    best = std::max(best, std::min(run, x.divisibility[d]));
+    break;
+  }
+  case Opcode::ExpandDims: {
+    const unsigned axis = unsigned(op->intAttr(Attr::axis));
+    if (axis != d) inner(0, d - (d > axis));
+    break;
+  }
+  case Opcode::Broadcast:
+    if (op->operand(0)->type.shape()[d] == mask->type.shape()[d]) inner(0, d);
+    break;
+  case Opcode::Trans:
+    inner(0, unsigned(op->listAttr(Attr::perm)[d]));
+    break;
+  case Opcode::ConvertLayout:
+  case Opcode::RequireLayout:
+    inner(0, d);
+    break;
+  default:
+    break;
+  }
+  return best;
+}
+
+unsigned AxisAnalysis::width(const Op &access, bool prefixes) const {
   const Value *pointer = access.operand(access.is(Opcode::AsyncCopy) ? 1 : 0);
   const unsigned mask = access.is(Opcode::Load) ? 1 : 2;
   const Type t = pointer->type;
@@ -611,7 +651,10 @@ unsigned AxisAnalysis::vectorWidth(const Op &access) const {
   for (unsigned d = 0; d < t.rank(); ++d) {
     int64_t v = std::min(limit, powerOfTwoPart(p.contiguity[d]));
     v = std::min(v, std::max<int64_t>(1, p.divisibility[d] / bytes));
-    if (access.numOperands() > mask) v = std::min(v, powerOfTwoPart(info(access.operand(mask)).constancy[d]));
+    if (access.numOperands() > mask) {
+      const Value *m = access.operand(mask);
+      v = std::min(v, prefixes ? prefix(m, d) : powerOfTwoPart(info(m).constancy[d]));
+    }
     if (t.layout()) v = std::min<int64_t>(v, layout::contiguousRegisters(*t.layout(), d, unsigned(v)));
     best = std::max(best, v);
   }

@@ -45,11 +45,16 @@ public:
   /// Elements that one access instruction of load, store, atomic_add or async_copy can move: at most 16 bytes,
   /// consecutive in the registers of the pointer's layout, contiguous and aligned in memory, and masked as one. Without
   /// a layout: what the pointers and the mask allow along their best dimension.
-  unsigned vectorWidth(const ir::Op &access) const;
+  unsigned vectorWidth(const ir::Op &access) const { return width(access, false); }
+  /// The same where the mask of an access may also be a prefix: its first elements, and not all of them.
+  unsigned prefixWidth(const ir::Op &access) const { return width(access, true); }
   /// No element is negative, so that a division may be an unsigned one.
   bool nonNegative(const ir::Value *v) const { return info(v).nonNegative(); }
 
 private:
+  unsigned width(const ir::Op &access, bool prefixes) const;
+  /// Along d, the elements of each aligned run of that many that are true come first.
+  int64_t prefix(const ir::Value *mask, unsigned d) const;
   llvm::DenseMap<const ir::Value *, AxisInfo> infos;
   mutable llvm::DenseMap<const ir::Value *, std::unique_ptr<AxisInfo>> unknown;
 };

@@ -15,6 +15,8 @@ struct SimplifyOptions {};
 /// Folding, CSE, DCE, LICM: simplify.cpp.
 void simplify(ir::Module &module, const SimplifyOptions &options = {});
 
+/// Tensor descriptors become pointers, strides and extents where the target has no TMA: lower_descriptors.cpp.
+bool lowerDescriptors(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Chooses matrix instructions for dots and a layout for every tile; inserts convert_layout where uses disagree: assign_layouts.cpp.
 bool assignLayouts(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Loops with num_stages and descriptor loads get TMA rings and keep wgmma in flight: pipeline_descriptors.cpp.

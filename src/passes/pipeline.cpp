@@ -37,6 +37,8 @@ bool runSimplify(ir::Module &m, const features::Target &, Diagnostics &) {
 const std::vector<PassEntry> &allPasses() {
   static const std::vector<PassEntry> passes = {
       {"simplify", "folding, CSE, DCE, LICM", runSimplify},
+      // First of all: layouts are for accesses, and the facts of descriptors for axis analysis.
+      {"lower-descriptors", "masked accesses for descriptors where there is no TMA", lowerDescriptors},
       // On clean IR: one computation is one value, so that classes are few and facts are seen.
       {"assign-layouts", "matrix instructions, and a layout for every tile", assignLayouts},
       // Merges the clones that got the same layout.

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Tensor descriptors on targets without TMA: each becomes a pointer, strides and extents, and its accesses become masked ones.
+//
+//   kernel @k(%a: tensor_desc<f16, [64, 32]>, …)        kernel @k(%a: *f16, %a_stride0: i64, %a_shape0: i32, %a_shape1: i32, …)
+//   %t = desc_load %a, %m, %k : f16[64, 32]       ->      descriptor "a" at 0 : tensor_desc<f16, [64, 32]>
+//                                                       %t = load a + m * stride0 + k + block offsets, mask : f16[64, 32]
+//
+// An index may be negative or past the end: the mask has both sides. Indices count elements in 32 bits, addresses are made in 64. The
+// launcher checks of each descriptor that pointer and strides are multiples of 16 bytes, which multiple_of tells to axis analysis.
+#include <set>
+
+#include "ir/builder.h"
+#include "passes/axis_analysis.h"
+#include "passes/passes.h"
+
+namespace tlx::passes {
+
+using namespace ir;
+
+namespace {
+
+bool isDescriptor(const Value *v) {
+  return v->type.kind() == Type::Kind::TensorDesc;
+}
+
+/// What a descriptor has become, as its accesses use it.
+struct Fields {
+  Value *pointer = nullptr;
+  llvm::SmallVector<Value *, 5> strides, shape;
+};
+
+class Lowering {
+public:
+  Lowering(Module &module, const features::Target &target, Diagnostics &diagnostics)
+      : module(module), context(module.context), target(target), diagnostics(diagnostics), b(module), axis(module) {}
+
+  bool run() {
+    std::vector<Op *> accesses;
+    bool good = true;
+    module.kernel.body.walk([&](Op &op) {
+      for (Value *v : op.operands()) good &= !isDescriptor(v) || check(op, *v);
+      if (op.is(Opcode::DescLoad) || op.is(Opcode::DescStore)) accesses.push_back(&op);
+    });
+    if (!good) return false;
+    for (Op *op : accesses) // before arguments change places
+      for (unsigned i = op->is(Opcode::DescLoad) ? 1 : 2; i < op->numOperands(); ++i)
+        if (axis.nonNegative(op->operand(i))) nonNegative.insert({op, i});
+    arguments();
+    for (Op *op : accesses) lower(*op);
+    while (old) module.kernel.body.eraseArg(--old);
+    return true;
+  }
+
+private:
+  bool check(const Op &op, const Value &v) {
+    if (!op.is(Opcode::DescLoad) && !op.is(Opcode::DescStore)) {
+      diagnostics.report(Diag::CgUnsupported, op.loc, op.info().name, v.type.str(), target.name);
+      return false;
+    }
+    if (v.block() == &module.kernel.body) return true;
+    diagnostics.report(Diag::DescriptorChoice, op.loc, target.name);
+    return false;
+  }
+
+  /// New arguments behind the old ones, which are erased in the end: the order stays.
+  void arguments() {
+    Block &body = module.kernel.body;
+    old = body.numArgs();
+    b.at(body.front());
+    b.loc = module.kernel.loc;
+    std::vector<int64_t> moved;
+    for (unsigned i = 0; i < old; ++i) {
+      Value *arg = body.arg(i);
+      moved.push_back(body.numArgs() - old);
+      if (!isDescriptor(arg)) {
+        arg->replaceAllUsesWith(body.addArg(arg->type, arg->name));
+        continue;
+      }
+      const Type t = arg->type;
+      const std::string &name = arg->name;
+      module.kernel.descriptors.push_back({name, t, unsigned(moved.back())});
+      Fields f;
+      f.pointer = body.addArg(context.pointer(t.scalar()), name);
+      auto named = [&](const char *what, unsigned d) { return name.empty() ? name : name + what + std::to_string(d); };
+      for (unsigned d = 0; d + 1 < t.rank(); ++d) f.strides.push_back(body.addArg(b.i64(), named("_stride", d)));
+      for (unsigned d = 0; d < t.rank(); ++d) f.shape.push_back(body.addArg(b.i32(), named("_shape", d)));
+      if (!arg->unused()) {
+        const int64_t elements = 16 / scalarBytes(t.scalar());
+        f.pointer = b.multipleOf(f.pointer, 16);
+        for (Value *&stride : f.strides)
+          if (elements > 1) stride = b.multipleOf(stride, elements);
+      }
+      fields[arg] = f;
+    }
+    for (Fact &fact : module.kernel.facts)
+      for (Fact::Step &step : fact.program)
+        if (step.op == Fact::Op::Arg) step.value = moved[size_t(step.value)];
+  }
+
+  /// A tile of rank 1 along dimension d of the block.
+  Value *along(Value *tile, unsigned d, llvm::ArrayRef<int64_t> block) {
+    for (unsigned i = 0; i < block.size(); ++i)
+      if (i != d) tile = b.expandDims(tile, i);
+    return tile->type.shape() == block ? tile : b.broadcast(tile, block);
+  }
+
+  Value *plus(Value *a, Value *c) { return a ? b.binary(Opcode::Add, a, c) : c; }
+  Value *both(Value *a, Value *c) { return a ? b.binary(Opcode::And, a, c) : c; }
+
+  void lower(Op &op) {
+    const bool isLoad = op.is(Opcode::DescLoad);
+    const Fields &f = fields[op.operand(0)];
+    const llvm::ArrayRef<int64_t> block = op.operand(0)->type.shape();
+    const unsigned rank = block.size(), first = isLoad ? 1 : 2;
+    b.at(&op);
+    b.loc = op.loc;
+    Value *start = nullptr, *offsets = nullptr, *mask = nullptr;
+    for (unsigned d = 0; d < rank; ++d) {
+      Value *index = op.operand(first + d), *range = b.arange(0, block[d]);
+      Value *element = b.binary(Opcode::Add, b.splat(index, block[d]), range);
+      // The sum wraps only from beyond the last element to below the first, and both are outside.
+      Value *inside = b.cmp(Pred::Lt, element, b.splat(f.shape[d], block[d]));
+      if (!nonNegative.contains({&op, first + d}))
+        inside = both(b.cmp(Pred::Ge, element, b.constant(element->type, 0)), inside);
+      mask = both(mask, along(inside, d, block));
+      Value *wide = b.cast(index, Scalar::I64), *step = b.cast(range, Scalar::I64);
+      if (d + 1 < rank) {
+        wide = b.binary(Opcode::Mul, wide, f.strides[d]);
+        step = b.binary(Opcode::Mul, step, b.splat(f.strides[d], block[d]));
+      }
+      start = plus(start, wide);
+      offsets = plus(offsets, along(step, d, block));
+    }
+    Value *pointer = b.addptr(b.splat(b.addptr(f.pointer, start), block), offsets);
+    if (isLoad) {
+      op.result()->replaceAllUsesWith(b.load(pointer, mask));
+    } else if (op.hasAttr(Attr::reduce)) {
+      b.atomicRmw(op.strAttr(Attr::reduce), pointer, op.operand(1), mask);
+    } else {
+      b.store(pointer, op.operand(1), mask);
+    }
+    op.erase();
+  }
+
+  Module &module;
+  Context &context;
+  const features::Target &target;
+  Diagnostics &diagnostics;
+  Builder b;
+  AxisAnalysis axis;
+  unsigned old = 0; // arguments of the kernel as it came
+  llvm::DenseMap<Value *, Fields> fields;
+  std::set<std::pair<const Op *, unsigned>> nonNegative;
+};
+
+} // namespace
+
+bool lowerDescriptors(Module &module, const features::Target &target, Diagnostics &diagnostics) {
+  bool any = false;
+  for (unsigned i = 0; i < module.kernel.body.numArgs(); ++i) any |= isDescriptor(module.kernel.body.arg(i));
+  if (target.tma || !any) return true;
+  if (!Lowering(module, target, diagnostics).run()) return false;
+  simplify(module); // equal blocks share their offsets and masks, and what a loop does not change leaves it
+  return true;
+}
+
+} // namespace tlx::passes
