@@ -103,6 +103,7 @@ bool Generator::makeKernel() {
       metadata.hidden.push_back({HiddenArg::Kind(axis), place(4), 4});
     }
   metadata.paramBytes = offset;
+  if (!kernel.descriptors.empty()) foldDescriptors(kernel, metadata);
 
   function = Function::Create(FunctionType::get(b.getVoidTy(), types, false), GlobalValue::ExternalLinkage,
                               metadata.symbol, *out);

@@ -149,6 +149,15 @@ private:
   void emitLoad(const ir::Op &op);
   void emitStore(const ir::Op &op);
   void emitAtomicAdd(const ir::Op &op);
+  /// A vector access that the mask may cut: from register `first` on; `cut`: some but not all of its elements are true.
+  struct Edge {
+    unsigned first;
+    llvm::Value *cut;
+  };
+  void emitEdges(llvm::ArrayRef<Edge> edges, llvm::function_ref<void(const Edge &)> emit);
+  /// A register after emitEdges: as it was, or as it is from there.
+  llvm::Value *mergeEdge(llvm::Value *whole, llvm::Value *part);
+  llvm::BasicBlock *edgeFrom = nullptr, *edgeBlock = nullptr;
   RegList loadRegisters(const ir::Op &op, Regs pointers, Regs mask, Regs other, ir::Type element,
                         const layout::TileLayout *layout);
   RegList shareAtomicResults(const ir::Op &op, Regs owned, const layout::TileLayout *layout);
@@ -292,6 +301,9 @@ private:
   llvm::DenseMap<const ir::Value *, RegList> accumulators;
   std::map<const layout::TileLayout *, std::vector<AccumulatorBlock>> blocksOf;
 };
+
+/// The metadata's arguments and facts, as of the kernel's own arguments, become those of the user: descriptors.cpp.
+void foldDescriptors(const ir::Kernel &kernel, KernelMetadata &metadata);
 
 template <typename T, typename F>
 llvm::SmallVector<T, 10> Generator::perThreadBit(const layout::TileLayout &layout, F basis) {

@@ -214,7 +214,13 @@ void Generator::emitAsyncCopy(const ir::Op &op) {
     for (unsigned r = 0; r < pointers.size(); r += vec) {
       if (first[r] != r) continue;
       Value *size = b.getInt32(bytes);
-      if (!mask.empty()) size = b.CreateSelect(mask.size() == 1 ? mask[0] : mask[r], size, b.getInt32(0));
+      if (mask.size() > 1 && op.intAttr(ir::Attr::prefix)) { // as many bytes as the mask keeps
+        size = b.getInt32(0);
+        for (unsigned i = r; i < r + vec; ++i)
+          size = b.CreateAdd(size, b.CreateSelect(mask[i], b.getInt32(bits / 8), b.getInt32(0)));
+      } else if (!mask.empty()) {
+        size = b.CreateSelect(mask.size() == 1 ? mask[0] : mask[r], size, b.getInt32(0));
+      }
       device(name, {address(plan->addresses, r, cache), pointers[r], size});
     }
   });

@@ -155,7 +155,7 @@ struct LoopPipeliner {
         why = "the address of its load depends on memory or on control flow inside the loop";
         continue;
       }
-      unsigned bytes = axis.vectorWidth(op) * scalarBytes(op.result()->type.scalar());
+      unsigned bytes = axis.prefixWidth(op) * scalarBytes(op.result()->type.scalar());
       bool zeroOther = op.numOperands() < 3 || isZero(op.operand(2));
       std::optional<DirectRing> direct = zeroOther ? directRing(op) : std::nullopt;
       loads.push_back({&op, direct || (target.cpAsync && bytes >= 4 && zeroOther), op.loc, std::move(direct)});
