@@ -528,6 +528,8 @@ struct Analyzer {
       }
       block(second);
       for (unsigned i = 0; i < op.numOperands(); ++i) carry(first.arg(i), get(second.terminator()->operand(i)));
+    } else if (op.is(Opcode::Single)) {
+      block(first);
     } else { // If
       block(first);
       block(op.body(1));

@@ -378,6 +378,7 @@ struct TmaPipeliner {
     if (genericReaders) in.create(Opcode::FenceProxy, {}, {});
     in.create(Opcode::BarrierArrive, {view(in, empty, previous)}, {});
     issue(in, s, previous, phase);
+    for (TmaLoad &l : loads) l.load->erase(); // until here they say what is to be loaded
     Builder out(module);
     out.loc = loop->loc;
     out.at(loop->body().terminator());
@@ -419,7 +420,6 @@ struct TmaPipeliner {
       Value *tile = b.localLoad(here, l.load->result()->type.layout());
       l.load->result()->replaceAllUsesWith(tile);
     }
-    l.load->erase();
   }
 };
 
