@@ -255,6 +255,136 @@ static void check_launch(const tlx_context *context, const char *target) {
   tlx_kernel_release(kernel);
 }
 
+static const char *kTensorSource = "kernel next(x: tensor_desc<f32, [16, 32]>, y: tensor_desc<f32, [16, 32]>) launch(num_warps = 4) {\n"
+                                   "  let at = [program_id(1) * 16, program_id(0) * 32];\n"
+                                   "  y.store(at, x.load(at) + 1.0);\n"
+                                   "}\n";
+
+/* Refused with this text. */
+static void refused(const tlx_kernel *kernel, const tlx_device *device, const tlx_launch_options *launch, const tlx_tensor *x,
+                    const tlx_tensor *y, const char *text) {
+  tlx_error *error = NULL;
+  tlx_arg args[2] = {{TLX_ARG_TENSOR, 0, {NULL}}, {TLX_ARG_TENSOR, 0, {NULL}}};
+  args[0].value.tensor = x;
+  args[1].value.tensor = y;
+  CHECK(tlx_kernel_launch(kernel, device, launch, args, 2, &error) == TLX_ERROR_INVALID_ARGUMENT);
+  if (!strstr(tlx_error_message(error), text)) {
+    fprintf(stderr, "'%s' is not in '%s'\n", text, tlx_error_message(error));
+    ++failures;
+  }
+  tlx_error_release(error);
+}
+
+static void check_tensors(const tlx_context *context, const char *target) {
+  enum { kRows = 20, kColumns = 36, kPitch = 40 };
+  tlx_error *error = NULL;
+  tlx_device *device = NULL;
+  tlx_kernel *kernel = NULL;
+  tlx_compile_options options = TLX_COMPILE_OPTIONS_INIT;
+  OK(tlx_device_open(context, "sim", &device, &error));
+  options.target = target;
+  options.device = device;
+  if (report(tlx_compile(context, kTensorSource, TLX_NUL_TERMINATED, &options, &kernel, &error), &error, __LINE__) != TLX_OK) {
+    ++failures;
+    tlx_device_release(device);
+    return;
+  }
+  tlx_arg_properties properties[2] = {TLX_ARG_PROPERTIES_INIT, TLX_ARG_PROPERTIES_INIT};
+  OK(tlx_kernel_arg(kernel, 0, &properties[0], &error));
+  OK(tlx_kernel_arg(kernel, 1, &properties[1], &error));
+  CHECK(strcmp(properties[0].type, "tensor_desc<f32, [16, 32]>") == 0);
+  CHECK(strstr(tlx_kernel_metadata_json(kernel), "\"descriptor\"") != NULL);
+  /* A map has 128 bytes; fields are the pointer, a stride, two extents. */
+  CHECK(properties[0].size == (strcmp(target, "sm_90a") == 0 ? 128 : 24));
+
+  float host[kRows * kPitch], result[kRows * kColumns];
+  for (int i = 0; i < kRows * kPitch; ++i) host[i] = (float)i;
+  void *in = NULL, *out = NULL;
+  OK(tlx_device_alloc(device, sizeof host, &in, &error));
+  OK(tlx_device_alloc(device, sizeof result, &out, &error));
+  OK(tlx_device_copy_in(device, in, host, sizeof host, NULL, &error));
+  tlx_tensor x = TLX_TENSOR_INIT, y = TLX_TENSOR_INIT;
+  x.data = in;
+  x.dtype = y.dtype = tlx_dtype_from_name("f32");
+  CHECK(x.dtype == TLX_DTYPE_F32 && tlx_dtype_from_name("float") == 0 && tlx_dtype_from_name(NULL) == 0);
+  x.rank = y.rank = 2;
+  x.shape[0] = y.shape[0] = kRows;
+  x.shape[1] = y.shape[1] = kColumns;
+  x.strides[0] = kPitch;
+  y.strides[0] = kColumns;
+  x.strides[1] = y.strides[1] = 1;
+  y.data = out;
+  tlx_arg args[2] = {{TLX_ARG_TENSOR, 0, {NULL}}, {TLX_ARG_TENSOR, 0, {NULL}}};
+  args[0].value.tensor = &x;
+  args[1].value.tensor = &y;
+  tlx_launch_options launch = TLX_LAUNCH_OPTIONS_INIT;
+  launch.grid[0] = launch.grid[1] = 2;
+  for (uint32_t packed = 0; packed < 2; ++packed) {
+    memset(result, 0xff, sizeof result);
+    OK(tlx_device_copy_in(device, out, result, sizeof result, NULL, &error));
+    if (packed) {
+      unsigned char bytes[256];
+      memset(bytes, 0, sizeof bytes);
+      CHECK(tlx_kernel_packed_size(kernel) <= sizeof bytes);
+      for (size_t i = 0; i < 2; ++i)
+        OK(tlx_kernel_encode_tensor(kernel, device, i, i ? &y : &x, bytes + properties[i].offset, properties[i].size, &error));
+      OK(tlx_kernel_launch_packed(kernel, device, &launch, bytes, tlx_kernel_packed_size(kernel), &error));
+    } else {
+      OK(tlx_kernel_launch(kernel, device, &launch, args, 2, &error));
+    }
+    OK(tlx_device_copy_out(device, result, out, sizeof result, NULL, &error));
+    for (int r = 0; r < kRows; ++r)
+      for (int c = 0; c < kColumns; ++c) CHECK(result[r * kColumns + c] == host[r * kPitch + c] + 1);
+  }
+
+  /* An empty tensor reads as zeros, at NULL too; a store to one is lost. */
+  tlx_tensor empty = x;
+  empty.shape[0] = 0;
+  empty.data = NULL;
+  args[0].value.tensor = &empty;
+  OK(tlx_kernel_launch(kernel, device, &launch, args, 2, &error));
+  OK(tlx_device_copy_out(device, result, out, sizeof result, NULL, &error));
+  for (int i = 0; i < kRows * kColumns; ++i) CHECK(result[i] == 1);
+  args[0].value.tensor = &x;
+  args[1].value.tensor = &empty;
+  OK(tlx_kernel_launch(kernel, device, &launch, args, 2, &error));
+
+  /* A struct of a newer header whose new part is zero. */
+  struct {
+    tlx_tensor tensor;
+    uint64_t more;
+  } newer = {y, 0};
+  newer.tensor.struct_size = sizeof newer;
+  args[1].value.tensor = &newer.tensor;
+  OK(tlx_kernel_launch(kernel, device, &launch, args, 2, &error));
+  newer.more = 1;
+  CHECK(tlx_kernel_launch(kernel, device, &launch, args, 2, NULL) == TLX_ERROR_INVALID_ARGUMENT);
+
+  tlx_tensor wrong = y;
+  refused(kernel, device, &launch, &x, NULL, "a tensor is NULL");
+  wrong.struct_size = 0;
+  refused(kernel, device, &launch, &x, &wrong, "struct_size");
+  wrong = y, wrong.strides[0] = 37;
+  refused(kernel, device, &launch, &x, &wrong, "'y' of type tensor_desc<f32, [16, 32]>: the stride of dimension 0 is 37 elements");
+  wrong = y, wrong.dtype = TLX_DTYPE_F16;
+  refused(kernel, device, &launch, &x, &wrong, "the tensor's elements are f16, not f32");
+  wrong = y, wrong.dtype = 1u << 30;
+  refused(kernel, device, &launch, &x, &wrong, "of no known dtype");
+  wrong = y, wrong.data = (char *)y.data + 4;
+  refused(kernel, device, &launch, &x, &wrong, "no multiple of 16");
+  args[1].kind = TLX_ARG_POINTER;
+  CHECK(tlx_kernel_launch(kernel, device, &launch, args, 2, NULL) == TLX_ERROR_INVALID_ARGUMENT);
+  unsigned char bytes[256];
+  CHECK(tlx_kernel_encode_tensor(kernel, device, 0, &x, bytes, properties[0].size - 1, NULL) == TLX_ERROR_INVALID_ARGUMENT);
+  CHECK(tlx_kernel_encode_tensor(kernel, device, 2, &x, bytes, sizeof bytes, NULL) == TLX_ERROR_NOT_FOUND);
+  CHECK(tlx_kernel_encode_tensor(kernel, device, 0, NULL, bytes, properties[0].size, NULL) == TLX_ERROR_INVALID_ARGUMENT);
+
+  OK(tlx_device_free(device, in, &error));
+  OK(tlx_device_free(device, out, &error));
+  tlx_kernel_release(kernel);
+  tlx_device_release(device);
+}
+
 int main(void) {
   CHECK(tlx_version() == TLX_VERSION_MAJOR * 10000 + TLX_VERSION_MINOR * 100 + TLX_VERSION_PATCH);
   CHECK(strcmp(tlx_version_string(), "0.1.0") == 0);
@@ -293,6 +423,9 @@ int main(void) {
   check_launch(context, "sm_80");
   check_launch(context, "sm_90a");
   check_launch(context, "gfx942");
+  check_tensors(context, "sm_80");
+  check_tensors(context, "sm_90a");
+  check_tensors(context, "gfx942");
 
   tlx_cache_counters counters = TLX_CACHE_COUNTERS_INIT;
   OK(tlx_context_cache_counters(context, &counters, &error));

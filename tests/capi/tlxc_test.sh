@@ -85,5 +85,34 @@ expect 2 'is not an element type' "${common[@]}" --target sm_80 --arg x=f33[10]=
 expect 2 'three dimensions' "$tlxc" run "$dir/k.tlx" --target sm_80 --grid 1,2,3,4
 expect 1 'has the shape' "${common[@]}" --target sm_80 --arg x=f32[10,100]=@"$dir/out.npy" --arg y=f32[1000] --arg 'out=f32[1000]'
 
+# Tensors for descriptors: address, shape and strides, on targets with tensor maps and without.
+cat > "$dir/d.tlx" << 'TLX'
+kernel next(x: tensor_desc<f32, [16, 32]>, y: tensor_desc<f32, [16, 32]>) launch(num_warps = 4)
+{
+    let at = [program_id(1) * 16, program_id(0) * 32];
+    y.store(at, x.load(at) + 1.0);
+}
+TLX
+for target in sm_80 sm_90a gfx942; do
+  expect 0 'ran next on sim' "$tlxc" run "$dir/d.tlx" --target $target --device sim --grid 2,2 --schedule late \
+    --arg 'x=f32[20,36:stride=40,1]=arange' --arg 'y=f32[20,36]' --out y="$dir/y.npy"
+  python3 - "$dir/y.npy" << 'PY' || { echo "FAILED: values of a descriptor for $target"; failures=$((failures + 1)); }
+import struct, sys
+data = open(sys.argv[1], "rb").read()
+n = struct.unpack("<H", data[8:10])[0]
+assert list(struct.unpack("<720f", data[10 + n:])) == [i + 1.0 for i in range(720)]
+PY
+  common=("$tlxc" run "$dir/d.tlx" --target $target --device sim --grid 2,2)
+  expect 1 'the stride of dimension 0 is 37 elements, which is 148 bytes and no multiple of 16' "${common[@]}" \
+    --arg 'x=f32[20,36:stride=37,1]=arange' --arg 'y=f32[20,36]'
+  expect 1 'the stride of dimension 1 is 20, and the last' "${common[@]}" --arg 'x=f32[20,36:stride=1,20]=arange' --arg 'y=f32[20,36]'
+  expect 1 'the tensor has rank 1, and its blocks have rank 2' "${common[@]}" --arg 'x=f32[20]=arange' --arg 'y=f32[20,36]'
+  expect 2 'gives it a tensor of f16' "${common[@]}" --arg 'x=f16[20,36]=arange' --arg 'y=f32[20,36]'
+  expect 2 'write --arg x=f32[SHAPE]' "${common[@]}" --arg x=1 --arg 'y=f32[20,36]'
+  expect 2 'a tensor_desc has at most 5' "${common[@]}" --arg 'x=f32[1,1,1,1,1,1]' --arg 'y=f32[20,36]'
+done
+expect 0 '"form": "fields"' "$tlxc" build "$dir/d.tlx" --target sm_80 --emit json
+expect 0 '"form": "tensor_map"' "$tlxc" build "$dir/d.tlx" --target sm_90a --emit json
+
 [ $failures -eq 0 ] && echo "tlxc: all right"
 exit $((failures != 0))

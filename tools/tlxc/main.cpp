@@ -71,6 +71,8 @@ constexpr const char *kRunFooter = R"(
 Examples
   tlxc run softmax.tlx --kernel softmax -D BLOCK=1024 --target gfx942 --grid 64 --schedule random --seed 7 \
        --arg x=f32[64,1000]=randn --arg y=f32[64,1000] --arg cols=1000 --arg stride=1000 --out y=y.npy
+  tlxc run matmul.tlx --kernel matmul --target sm_90a --grid 4 --arg M=256 --arg N=512 --arg K=128 \
+       --arg a=f16[256,128]=randn --arg b=f16[128,512]=randn --arg c=f16[256,512] --out c=c.npy
   tlxc run vector_add.tlx --kernel vector_add --device cuda:0 --grid 65536 --time \
        --arg x=f32[67108864]=randn --arg y=f32[67108864]=randn --arg out=f32[67108864] --arg n=67108864)";
 
