@@ -375,7 +375,8 @@ TEST_CASE("hopper: registers touched between two groups: read behind the wait, w
     for (unsigned i = 0; i < n / 2; ++i) {
       std::string id = number(i);
       scale += "%sp" + id + " = getelementptr inbounds " + array + ", ptr %acc, i32 0, i32 " + id + "\n";
-      scale += "%sv" + id + " = load float, ptr %sp" + id + "\n%sm" + id + " = fmul float %sv" + id + ", %f\nstore float %sm" + id + ", ptr %sp" + id + "\n";
+      scale += "%sv" + id + " = load float, ptr %sp" + id + "\n";
+      scale += "%sm" + id + " = fmul float %sv" + id + ", %f\nstore float %sm" + id + ", ptr %sp" + id + "\n";
     }
     std::string mma = "call void @tlx.nv.wgmma.ss.f32.f16.f16(ptr %acc, i64 %a, i64 %b, i32 1, i32 " + number(n) + ", i32 0)\n";
     std::string body = "entry:\n%acc = alloca " + array + "\n" + transfer(f16, n, "acc", false) +
