@@ -305,7 +305,8 @@ void Generator::emitOp(const ir::Op &op) {
   case Opcode::Store:
     return emitStore(op);
   case Opcode::AtomicRmw:
-    return emitAtomicAdd(op);
+  case Opcode::AtomicCas:
+    return emitAtomic(op);
   case Opcode::LocalAlloc:
     return emitLocalAlloc(op);
   case Opcode::SubView:

@@ -148,7 +148,6 @@ private:
   // -------------------------------------------------------------------------------------------------------
   void emitLoad(const ir::Op &op);
   void emitStore(const ir::Op &op);
-  void emitAtomicAdd(const ir::Op &op);
   /// A vector access that the mask may cut: from register `first` on; `cut`: some but not all of its elements are true.
   struct Edge {
     unsigned first;
@@ -160,12 +159,18 @@ private:
   llvm::BasicBlock *edgeFrom = nullptr, *edgeBlock = nullptr;
   RegList loadRegisters(const ir::Op &op, Regs pointers, Regs mask, Regs other, ir::Type element,
                         const layout::TileLayout *layout);
-  RegList shareAtomicResults(const ir::Op &op, Regs owned, const layout::TileLayout *layout);
   /// The type that moves `bytes` bytes in one access: i8, i16, i32, <2 x i32>, <4 x i32>.
   llvm::Type *accessType(unsigned bytes);
   /// Registers of one element type as one value of `type`, and back. Bits in order, lowest first.
   llvm::Value *pack(Regs values, llvm::Type *type);
   void unpack(llvm::Value *value, llvm::Type *element, unsigned count, llvm::SmallVectorImpl<llvm::Value *> &out);
+
+  // --- atomics.cpp
+  // ------------------------------------------------------------------------------------------------------
+  void emitAtomic(const ir::Op &op);
+  llvm::Value *emitOneAtomic(const ir::Op &op, llvm::Value *pointer, llvm::ArrayRef<llvm::Value *> data);
+  RegList shareAtomicResults(const ir::Op &op, Regs owned, const layout::TileLayout *layout);
+  llvm::SyncScope::ID scopeOf(const ir::Op &op);
 
   // --- local.cpp
   // --------------------------------------------------------------------------------------------------------

@@ -87,9 +87,12 @@ struct Assigner {
       if (op.numOperands() > 2) tie(op.operand(0), op.operand(2));
       break;
     case Opcode::AtomicRmw:
+    case Opcode::AtomicCas: {
+      const unsigned mask = op.is(Opcode::AtomicCas) ? 3 : 2;
       tie(op.operand(0), op.result());
-      if (op.numOperands() > 2) tie(op.operand(0), op.operand(2));
+      if (op.numOperands() > mask) tie(op.operand(0), op.operand(mask));
       break;
+    }
     case Opcode::RequireLayout: id(op.result()); break; // an edge: the operand may have another layout
     case Opcode::Dot: tie(op.operand(2), op.result()); break;
     case Opcode::Reduce:
@@ -331,6 +334,7 @@ struct Assigner {
     switch (op.opcode) {
     case Opcode::Store:
     case Opcode::AtomicRmw: require(op, 1, x->type.layout()); break;
+    case Opcode::AtomicCas: require(op, 1, x->type.layout()), require(op, 2, x->type.layout()); break;
     case Opcode::RequireLayout: require(op, 0, r->type.layout()); break;
     case Opcode::Dot:
       if (dots[&op].a) require(op, 0, dots[&op].a);
@@ -442,7 +446,7 @@ struct Assigner {
     // 3. loads by size, then stores: coalescing
     std::vector<Op *> loads;
     for (Op *op : all)
-      if ((op->is(Opcode::Load) || op->is(Opcode::AtomicRmw)) && op->operand(0)->type.isTile()) loads.push_back(op);
+      if ((op->is(Opcode::Load) || op->is(Opcode::AtomicRmw) || op->is(Opcode::AtomicCas)) && op->operand(0)->type.isTile()) loads.push_back(op);
     llvm::stable_sort(loads, [](Op *a, Op *b) { return a->operand(0)->type.elements() > b->operand(0)->type.elements(); });
     for (Op *op : loads)
       if (!layoutOf(op->operand(0))) {

@@ -131,9 +131,11 @@ struct LoopPipeliner {
     Block &body = loop->body();
     bool hasDot = false;
     std::vector<Op *> stores;
+    bool ordered = false; // what an atomic of the loop acquires, no load may read before it
     body.walk([&](Op &op) {
+      ordered |= op.hasAttr(Attr::order) && op.strAttr(Attr::order) != "relaxed";
       hasDot |= op.is(Opcode::Dot);
-      if (op.is(Opcode::Store) || op.is(Opcode::AtomicRmw)) stores.push_back(&op);
+      if (op.is(Opcode::Store) || op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) stores.push_back(&op);
     });
     argInSlice.assign(loop->numResults(), false);
     std::string why;
@@ -141,6 +143,10 @@ struct LoopPipeliner {
       if (!op.is(Opcode::Load) || !op.operand(0)->type.isTile()) continue;
       llvm::DenseSet<Value *> seen;
       if (hasDot && !feedsDot(op.result(), seen)) continue;
+      if (ordered) {
+        why = "an atomic in it has a memory order, which loads must not pass";
+        continue;
+      }
       bool aliased = llvm::any_of(stores, [&](Op *s) { return !noAlias(s->operand(0), op.operand(0)); });
       if (aliased) {
         why = "a store in it may write what the load reads; state noalias(pointer) in requires";

@@ -309,14 +309,14 @@ bool Rules::pointers() {
 
 bool Rules::memory() {
   const bool load = op->is(Opcode::Load);
-  if (!load && !op->is(Opcode::Store) && !op->is(Opcode::AtomicRmw)) {
+  if (!load && !op->is(Opcode::Store) && !op->is(Opcode::AtomicRmw) && !op->is(Opcode::AtomicCas)) {
     if (op->is(Opcode::Assume) && intOf(x(0)) == 1) { // nothing new
       op->erase();
       return true;
     }
     return false;
   }
-  const unsigned mask = load ? 1 : 2;
+  const unsigned mask = load ? 1 : op->is(Opcode::AtomicCas) ? 3 : 2;
   if (op->numOperands() <= mask) return false;
   const std::optional<int64_t> c = intOf(x(mask));
   if (!c) return false;

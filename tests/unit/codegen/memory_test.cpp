@@ -250,5 +250,5 @@ TEST_CASE("what a type cannot do is reported once") {
   CHECK(!codegen::generate(context, k.module, *k.target, k.sources, {}, k.metadata, k.diagnostics));
   REQUIRE(k.diagnostics.all().size() == 1);
   CHECK(k.diagnostics.all()[0].id == Diag::CgUnsupported);
-  CHECK(k.diagnostics.all()[0].message == "'atomic_add' on f8e4m3[256] is not supported on sm_80");
+  CHECK(k.diagnostics.all()[0].message == "'atomic_rmw' on f8e4m3[256] is not supported on sm_80");
 }
