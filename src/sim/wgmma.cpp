@@ -356,10 +356,14 @@ void Engine::issueWgmma(Warpgroup &g, Cta &c, unsigned groupIndex) {
 
 /// The next operation of the group, in order.
 void Engine::executeWgmma(Warpgroup &g, Cta &c) {
-  static thread_local struct {
+  // On the heap: what a library holds of thread-local memory itself comes out of a small reserve when a program loads it late.
+  struct Raw {
     alignas(64) uint8_t a[kRows * 32];
     alignas(64) uint8_t b[256 * 32];
-  } raw;
+  };
+  static thread_local std::unique_ptr<Raw> own;
+  if (!own) own = std::make_unique<Raw>();
+  Raw &raw = *own;
   const WgmmaOp &op = *g.ops[g.executed++ - g.first];
   auto gather = [&](uint8_t *to, const std::vector<uint16_t> &cells) {
     for (size_t i = 0; i < cells.size(); ++i) {

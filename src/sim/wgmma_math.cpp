@@ -3,6 +3,7 @@
 // (below 2^24), which are then added to the accumulator as integers. Hardware groups and truncates sums of floats in ways of its own.
 #include "sim/wgmma_math.h"
 
+#include <memory>
 #include <cstring>
 
 #include "sim/matrix.h"
@@ -98,9 +99,12 @@ template <unsigned Columns, bool Integers>
 }
 
 template <bool Integers> [[gnu::always_inline]] inline void multiplyAll(const WgmmaProduct &p) {
-  static thread_local struct alignas(64) {
+  struct alignas(64) Scratch {
     float a[kRows * kMaxDepth], raw[kMaxN * kMaxDepth], b[kMaxN * kMaxDepth];
-  } scratch;
+  };
+  static thread_local std::unique_ptr<Scratch> own; // not in the thread's own memory: see executeWgmma
+  if (!own) own = std::make_unique<Scratch>();
+  Scratch &scratch = *own;
   const unsigned depth = p.kind.depth(), n = p.n;
   decode(p.kind.a, scratch.a, p.a, kRows * depth);
   const unsigned aRow = p.aAcross ? 1 : depth, aK = p.aAcross ? kRows : 1;

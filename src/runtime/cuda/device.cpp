@@ -292,7 +292,8 @@ public:
                         : spec.swizzle == 64 ? kMapSwizzle64
                         : spec.swizzle == 32 ? kMapSwizzle32
                                              : kMapSwizzleNone;
-    // Needs no current context.
+    Current current(driver, context); // the driver refuses without one
+    if (Status s = current.status()) return s;
     return driver.check(driver.tensorMap.encodeTiled(out, mapTypeOf(spec.element), spec.rank, data, shape, spec.strides,
                                                      spec.box, kElementStrides, kMapInterleaveNone, swizzle,
                                                      kMapPromotion256, kMapFillZeros),
