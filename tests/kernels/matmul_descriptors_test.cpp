@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// matmul, matmul_persistent and matmul_bias_act: products by tensor descriptors. Integers are exact to the bit; random numbers are held to
+// what f32 accumulation and one rounding may cost. Rows of every tensor are padded to 16 bytes, as descriptors demand, with NaN between.
+#include <doctest/doctest.h>
+
+#include "harness.h"
+
+using namespace harness;
+
+namespace {
+struct Shape {
+  int m, n, k;
+};
+struct Config {
+  std::string kernel = "matmul", type = "f16", accumulator = "f32", out = "f32";
+  int bm = 64, bn = 64, bk = 32, stages = 3, warps = 4;
+  bool ta = false, tb = false;
+  std::string text() const {
+    return kernel + " " + type + " " + std::to_string(bm) + "x" + std::to_string(bn) + "x" + std::to_string(bk) + " stages " +
+           std::to_string(stages) + " warps " + std::to_string(warps) + (ta ? " A^T" : "") + (tb ? " B^T" : "");
+  }
+};
+
+CompileSpec specOf(const Config &c) {
+  auto number = [](int v) { return std::to_string(v); };
+  return {"matmul.tlx", c.kernel,
+          {{"BM", number(c.bm)}, {"BN", number(c.bn)}, {"BK", number(c.bk)}, {"STAGES", number(c.stages)}, {"WARPS", number(c.warps)},
+           {"T", c.type}, {"ACC", c.accumulator}, {"OUT", c.out}, {"TA", c.ta ? "true" : "false"}, {"TB", c.tb ? "true" : "false"}},
+          {}};
+}
+
+/// A matrix in memory: rows `ld` elements apart, a multiple of 16 bytes with at least one element between them.
+struct Matrix {
+  int rows, cols, ld;
+  Tensor values;
+  Matrix(const std::string &type, int rows, int cols)
+      : rows(rows), cols(cols), ld(int((cols + 16 / sizeOf(type)) / (16 / sizeOf(type)) * (16 / sizeOf(type)))), values(type, size_t(rows) * ld) {
+    values.poison();
+  }
+  size_t at(int r, int c) const { return size_t(r) * ld + c; }
+  double get(int r, int c) const { return values.get(at(r, c)); }
+  void fillWith(Rng &rng, Fill how, int bound) {
+    Tensor row(values.type(), cols);
+    for (int r = 0; r < rows; ++r) {
+      fill(row, rng, how, bound);
+      for (int c = 0; c < cols; ++c) values.set(at(r, c), row.get(c));
+    }
+  }
+  tlx::Tensor argument(const tlx::Buffer &b) const { return tensor(b, values, {rows, cols}, {ld, 1}); }
+};
+
+bool poisoned(const Tensor &t, size_t i) {
+  const uint8_t *p = static_cast<const uint8_t *>(t.data()) + i * sizeOf(t.type());
+  return std::all_of(p, p + sizeOf(t.type()), [](uint8_t b) { return b == 0xff; });
+}
+
+/// out[m, n] against want ± tolerance; what lies between the rows must still be poison.
+void check(const Matrix &out, const std::vector<double> &want, const std::vector<double> &tolerance, const std::string &setting) {
+  double worst = 0;
+  int row = 0, col = 0;
+  for (int m = 0; m < out.rows; ++m) {
+    for (int n = 0; n < out.cols; ++n) {
+      size_t i = size_t(m) * out.cols + n;
+      double got = out.get(m, n), ratio = got == want[i] ? 0 : tolerance[i] > 0 ? std::fabs(got - want[i]) / tolerance[i] : INFINITY;
+      if (std::isnan(ratio)) ratio = INFINITY;
+      if (ratio > worst) worst = ratio, row = m, col = n;
+    }
+    for (int n = out.cols; n < out.ld; ++n) CHECK_MESSAGE(poisoned(out.values, out.at(m, n)), setting, ": written behind row ", m);
+  }
+  CHECK_MESSAGE(worst <= 1, setting, ": element (", row, ", ", col, ") is ", out.get(row, col), ", should be ", want[size_t(row) * out.cols + col]);
+}
+
+/// The products of stored matrices, and of their magnitudes.
+void multiply(const Matrix &a, bool ta, const Matrix &b, bool tb, const Shape &s, std::vector<double> &want, std::vector<double> &magnitude) {
+  want.assign(size_t(s.m) * s.n, 0), magnitude.assign(want.size(), 0);
+  for (int m = 0; m < s.m; ++m)
+    for (int k = 0; k < s.k; ++k) {
+      double x = ta ? a.get(k, m) : a.get(m, k);
+      for (int n = 0; n < s.n; ++n) {
+        double y = tb ? b.get(n, k) : b.get(k, n);
+        want[size_t(m) * s.n + n] += x * y;
+        magnitude[size_t(m) * s.n + n] += std::fabs(x * y);
+      }
+    }
+}
+
+int tilesOf(const Config &c, const Shape &s) { return (s.m + c.bm - 1) / c.bm * ((s.n + c.bn - 1) / c.bn); }
+
+/// `programs`: 0 for one a tile. `bound` of the integers: small enough for sums to be exact in the type of C.
+void run(const Program &p, const Config &c, const Shape &s, const std::string &target, unsigned seeds, int programs = 0,
+         Fill how = Fill::Integers, int bound = 4) {
+  CAPTURE(s.m); CAPTURE(s.n); CAPTURE(s.k); CAPTURE(programs);
+  Rng rng(s.m * 7 + s.n * 3 + s.k);
+  Matrix a(c.type, c.ta ? s.k : s.m, c.ta ? s.m : s.k), b(c.type, c.tb ? s.n : s.k, c.tb ? s.k : s.n), out(c.out, s.m, s.n);
+  a.fillWith(rng, how, bound), b.fillWith(rng, how, bound);
+  std::vector<double> want, tolerance;
+  multiply(a, c.ta, b, c.tb, s, want, tolerance);
+  // Sums in f32 of products that are exact in it; f32 operands are cut to tf32's 10 bits. One rounding to the type of C.
+  double sums = c.type == "f32" ? 0x1p-9 : 0x1p-20, store = c.out == "f16" ? 0x1p-11 : c.out == "bf16" ? 0x1p-8 : 0x1p-24;
+  for (size_t i = 0; i < want.size(); ++i) tolerance[i] = how == Fill::Integers ? 0 : sums * tolerance[i] + store * std::fabs(want[i]);
+  auto da = upload(a.values), db = upload(b.values);
+  for (const Setting &setting : settings(target, seeds)) {
+    out.values.poison();
+    auto dout = upload(out.values);
+    CHECK(p.run({uint32_t(programs ? programs : tilesOf(c, s))}, {a.argument(da), b.argument(db), out.argument(dout), s.m, s.n, s.k}, setting) == "");
+    download(out.values, dout);
+    check(out, want, tolerance, setting.text());
+  }
+}
+/// wgmma reads operands of other types along K only; so does the harness for a target that has it.
+bool kMajorOnly(const std::string &type) { return type != "f16" && type != "bf16"; }
+
+const std::vector<Shape> kRagged{{64, 64, 64}, {65, 63, 33}, {1, 1, 1}, {100, 1, 70}, {3, 130, 31}, {64, 64, 0}, {0, 5, 5}, {128, 96, 160}};
+} // namespace
+
+TEST_CASE("matmul: integers exact to the bit, ragged shapes, four transposes") {
+  for (const std::string &target : targets())
+    for (const char *type : {"f16", "bf16"})
+      for (bool ta : {false, true})
+        for (bool tb : {false, true}) {
+          Config c;
+          c.type = type, c.ta = ta, c.tb = tb;
+          CAPTURE(target); CAPTURE(c.text());
+          Program p = compile(specOf(c), target);
+          for (const Shape &s : kRagged) run(p, c, s, target, seeds());
+        }
+}
+
+TEST_CASE("matmul: number of stages, tiles, warps, C in the type of A") {
+  for (const std::string &target : targets())
+    for (int stages : {1, 2, 3, 4})
+      for (auto [bm, bn, bk, warps] : {std::array<int, 4>{64, 64, 32, 4}, {128, 64, 64, 8}, {128, 128, 64, 4}, {32, 96, 16, 2}, {64, 80, 48, 4}}) {
+        Config c;
+        c.stages = stages, c.bm = bm, c.bn = bn, c.bk = bk, c.warps = warps, c.out = "f16";
+        CAPTURE(target); CAPTURE(c.text());
+        Program p = compile(specOf(c), target);
+        for (const Shape &s : {Shape{130, 136, 200}, {64, 80, 0}, {48, 100, 48}}) run(p, c, s, target, seeds(), 0, Fill::Integers, 2);
+      }
+}
+
+TEST_CASE("matmul: types, along K") {
+  for (const std::string &target : targets())
+    for (auto [type, accumulator, out] : {std::array<const char *, 3>{"f16", "f32", "f16"}, {"bf16", "f32", "bf16"}, {"f32", "f32", "f32"},
+                                          {"i8", "i32", "i32"}, {"f64", "f64", "f64"}}) {
+      Config c;
+      c.type = type, c.accumulator = accumulator, c.out = out, c.tb = true, c.bk = c.type == "f64" ? 16 : 32;
+      CAPTURE(target); CAPTURE(c.text());
+      Program p = compile(specOf(c), target);
+      // |sums| ≤ 2 · 2 · 45 fit bf16's 8 bits.
+      for (const Shape &s : {Shape{64, 64, 60}, {70, 33, 45}}) run(p, c, s, target, seeds(), 0, Fill::Integers, c.out == "bf16" ? 1 : 2);
+      if (c.type != "i8") run(p, c, {65, 40, 100}, target, 1, 0, Fill::Normal);
+    }
+}
+
+TEST_CASE("matmul_persistent: any number of programs") {
+  for (const std::string &target : targets())
+    for (int stages : {1, 3}) {
+      Config c;
+      c.kernel = "matmul_persistent", c.stages = stages, c.tb = true;
+      CAPTURE(target); CAPTURE(c.text());
+      Program p = compile(specOf(c), target);
+      for (const Shape &s : {Shape{200, 136, 100}, {65, 63, 33}, {130, 130, 0}, {0, 5, 5}})
+        for (int programs : {1, 3, 20}) run(p, c, s, target, seeds(), programs);
+    }
+}
+
+TEST_CASE("matmul_bias_act: every activation") {
+  struct Activation {
+    const char *name;
+    double (*of)(double);
+  };
+  const Activation activations[] = {
+      {"identity", [](double x) { return x; }},
+      {"relu", [](double x) { return x > 0 ? x : 0; }},
+      {"silu", [](double x) { return x / (1 + std::exp(-x)); }},
+      {"gelu", [](double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }},
+  };
+  for (const std::string &target : targets())
+    for (const Activation &activation : activations)
+      for (const char *type : {"f16", "bf16"}) {
+        CAPTURE(target); CAPTURE(activation.name); CAPTURE(type);
+        Config c;
+        c.type = c.out = type;
+        CompileSpec spec{"matmul_bias_act.tlx", "matmul_bias_act",
+                         {{"BM", "64"}, {"BN", "64"}, {"BK", "32"}, {"WARPS", "4"}, {"T", type}, {"ACT", activation.name}}, {}};
+        Program p = compile(spec, target);
+        for (const Shape &s : {Shape{64, 64, 64}, {65, 100, 40}, {30, 20, 0}}) {
+          CAPTURE(s.m); CAPTURE(s.n); CAPTURE(s.k);
+          Rng rng(s.m + s.n + s.k);
+          Matrix a(type, s.m, s.k), b(type, s.n, s.k), out(type, s.m, s.n);
+          Tensor bias(type, s.n);
+          a.fillWith(rng, Fill::Normal, 0), b.fillWith(rng, Fill::Normal, 0), fill(bias, rng, Fill::Normal);
+          std::vector<double> want, tolerance;
+          multiply(a, false, b, true, s, want, tolerance);
+          for (size_t i = 0; i < want.size(); ++i) {
+            double x = want[i] + bias.get(i % s.n);
+            // All activations have slopes of at most 1.13; exp(-x) is good to 2 + |x| ulp, and the quotient hardly moves where it is large.
+            double way = 1.13 * 0x1p-20 * (tolerance[i] + std::fabs(bias.get(i % s.n))) + 2e-6;
+            want[i] = activation.of(x);
+            tolerance[i] = way + (c.type == "f16" ? 0x1p-11 : 0x1p-8) * std::fabs(want[i]);
+          }
+          auto da = upload(a.values), db = upload(b.values), dbias = upload(bias);
+          for (const Setting &setting : settings(target, seeds())) {
+            out.values.poison();
+            auto dout = upload(out.values);
+            CHECK(p.run({uint32_t(tilesOf(c, s))}, {a.argument(da), b.argument(db), dbias, out.argument(dout), s.m, s.n, s.k}, setting) == "");
+            download(out.values, dout);
+            check(out, want, tolerance, setting.text());
+          }
+        }
+      }
+}
