@@ -37,7 +37,8 @@ CUDA = "/usr/local/cuda/bin"
 
 # accumulators of these are registers that instructions of one loop add to
 MMA = re.compile(r"(?:HGMMA|QGMMA|IGMMA|HMMA|IMMA|DMMA|BMMA)\b")
-COPIES = ("MOV", "IMAD.MOV", "SEL", "FSEL", "CS2R", "PRMT")
+MOVES = ("MOV", "IMAD.MOV")
+DEFINES = MOVES + ("SEL", "FSEL", "CS2R", "PRMT")
 
 
 class Instruction:
@@ -59,8 +60,8 @@ class Instruction:
     def is_mma(self):
         return bool(MMA.match(self.opcode))
 
-    def is_copy(self):
-        return any(self.opcode == c or self.opcode.startswith(c + ".") for c in COPIES)
+    def is_one_of(self, opcodes):
+        return any(self.opcode == o or self.opcode.startswith(o + ".") for o in opcodes)
 
     def _registers(self, operand, count):
         m = re.match(r"[-~|!]*R(\d+)\b", operand)
@@ -100,7 +101,7 @@ class Instruction:
         return self._registers(self.operands[0], self._width())
 
     def sources(self):
-        """Of a copy."""
+        """Of a move."""
         return set().union(*(self._registers(operand, 1) for operand in self.operands[1:]))
 
 
@@ -124,33 +125,94 @@ def parse(sass):
 
 class Loop:
     def __init__(self, body):
-        self.body = body
+        self.body = body  # instructions by address; what ptxas placed elsewhere (retries of a wait) belongs to it
 
     def __str__(self):
-        return f"loop {self.body[0].address:04x}-{self.body[-1].address:04x}"
+        return f"loop at {self.body[0].address:04x}"
+
+
+def successors(instructions, labels):
+    """Addresses that may follow each instruction. A call comes back; BSYNC goes on where its BSSY says."""
+    following, reconverge = {}, {}
+    for at, i in enumerate(instructions):
+        after = [instructions[at + 1].address] if at + 1 < len(instructions) else []
+        named = re.search(r"`\((\.L_\w+)\)", i.text)
+        number = re.search(r"\b0x([0-9a-f]+)$", i.text)
+        target = labels.get(named.group(1)) if named else int(number.group(1), 16) if number else None
+        if i.kind() == "BSSY":
+            reconverge[i.operands[0]] = target
+        if i.kind() == "BSYNC" and reconverge.get(i.operands[0]) is not None:
+            after = [reconverge[i.operands[0]]]
+        if i.kind() == "BRA" and target is not None:
+            after = (after if i.predicated or len(i.operands) > 1 else []) + [target]
+        if i.kind() in ("EXIT", "RET") and not i.predicated:
+            after = []
+        following[i.address] = after
+    return following
+
+
+def blocks_of(instructions, following):
+    """Basic blocks, lists of instructions, by the address of the first, and the blocks that follow each."""
+    leaders = {instructions[0].address} if instructions else set()
+    for at, i in enumerate(instructions[:-1]):
+        after = following[i.address]
+        if after != [instructions[at + 1].address]:
+            leaders.update(after, [instructions[at + 1].address])
+    blocks = {}
+    for i in instructions:
+        if i.address in leaders:
+            current = blocks[i.address] = []
+        current.append(i)
+    return blocks, {first: following[block[-1].address] for first, block in blocks.items()}
 
 
 def find_loops(sass):
-    """Loops by backward branches, the innermost first. A branch to itself behind the end of a kernel is none."""
+    """Natural loops, the smallest first: branches to a block that dominates their own. An endless one of a single instruction is none."""
     instructions, labels = parse(sass)
-    spans = {}
-    for i in instructions:
-        if not i.opcode.startswith("BRA"):
+    blocks, edges = blocks_of(instructions, successors(instructions, labels))
+    entry = min(blocks, default=None)
+    before = collections.defaultdict(set)
+    order, stack = [], [entry] if blocks else []
+    while stack:
+        block = stack.pop()
+        if block in order:
             continue
-        named = re.search(r"`\((\.L_\w+)\)", i.text)
-        number = re.search(r"\b0x([0-9a-f]+)", i.text)
-        target = labels.get(named.group(1)) if named else int(number.group(1), 16) if number else None
-        if target is not None and target < i.address:
-            spans[target] = max(spans.get(target, 0), i.address)
-    loops = [Loop([i for i in instructions if first <= i.address <= last]) for first, last in spans.items()]
-    return sorted(loops, key=lambda l: len(l.body)), instructions
+        order.append(block)
+        for after in edges[block]:
+            before[after].add(block)
+            stack.append(after)
+    dominators = {block: set(order) for block in order}
+    if blocks:
+        dominators[entry] = {entry}
+    changed = True
+    while changed:
+        changed = False
+        for block in order[1:]:
+            new = set.intersection(*(dominators[b] for b in before[block])) | {block}
+            changed |= new != dominators[block]
+            dominators[block] = new
+    members = collections.defaultdict(set)
+    for block in order:
+        for head in edges[block]:
+            if head not in dominators[block]:
+                continue
+            found, stack = {head}, [block]
+            while stack:
+                b = stack.pop()
+                if b not in found:
+                    found.add(b)
+                    stack.extend(before[b])
+            members[head] |= found
+    loops = [Loop(sorted((i for b in found for i in blocks[b]), key=lambda i: i.address)) for found in members.values()]
+    return sorted((l for l in loops if len(l.body) > 1), key=lambda l: len(l.body)), instructions
 
 
 def copied_accumulators(body):
-    """Copies into a register that the next matrix instruction adds to, or out of one that a matrix instruction wrote last."""
+    """Moves and selects into a register that the next matrix instruction adds to, and moves out of one that a matrix instruction wrote last
+    (a select of what was waited for is a mask)."""
     n, found = len(body), []
     for at, i in enumerate(body):
-        if not i.is_copy():
+        if not i.is_one_of(DEFINES):
             continue
         bad = False
         for r in i.writes():
@@ -160,7 +222,7 @@ def copied_accumulators(body):
                     bad = True
                 if r in other.writes() and not other.predicated:
                     break
-        for r in i.sources():
+        for r in i.sources() if i.is_one_of(MOVES) else ():
             for step in range(1, n + 1):
                 other = body[(at - step) % n]
                 if r in other.writes() and (other.is_mma() or not other.predicated):

@@ -48,14 +48,14 @@ class Sass(unittest.TestCase):
             findings, report = audit.audit_sass(code(wgmma_loop(), labels))
             self.assertEqual(findings, [])
             self.assertIn("10 instructions, 2 of them matrix instructions, 1 loops", report[0])
-            self.assertIn("loop 0010-0060: 6 instructions: HGMMA 2", report[1])
+            self.assertIn("loop at 0010: 6 instructions: HGMMA 2", report[1])
             self.assertIn("1 groups, 1 WARPGROUP.ARRIVE, 1 WARPGROUP.DEPBAR, 0 R2UR", report[2])
 
     def test_accumulator_written(self):
         for copy in ("MOV R24, R100", "IMAD.MOV.U32 R31, RZ, RZ, R100", "FSEL R26, R26, RZ, P1", "CS2R R30, SRZ", "@P2 MOV R27, R5"):
             findings = self.findings(wgmma_loop([copy]))
             self.assertEqual(len(findings), 1, copy)
-            self.assertIn(f"loop 0010-0070: 1 copies of accumulators, the first '{copy}' at 0020", findings[0])
+            self.assertIn(f"loop at 0010: 1 copies of accumulators, the first '{copy}' at 0020", findings[0])
 
     def test_accumulator_read(self):
         self.assertIn("1 copies of accumulators", self.findings(wgmma_loop(after=["MOV R90, R31"]))[0])
@@ -90,6 +90,29 @@ class Sass(unittest.TestCase):
         # The outer loop's copies between tiles are its own; the inner loop stays clean.
         nested = ["x_9:", "CS2R R24, SRZ", *wgmma_loop()[:-4], "MOV R90, R24", "@P1 BRA {x_9}", "EXIT"]
         self.assertEqual(self.findings(nested), [])
+
+    def test_out_of_line(self):
+        # A retry behind the kernel's end belongs to the loop it returns to, what lies between does not.
+        lines = ["x_1:", "SYNCS.PHASECHK.TRANS64.TRYWAIT P3, [UR9], R7", "@!P3 BRA {x_7}", "x_2:",
+                 "HGMMA.64x16x16.F32 R24, gdesc[UR8], R24, gsb0", "WARPGROUP.DEPBAR.LE gsb0, 0x0", "@P0 BRA {x_1}", "MOV R24, R3", "MOV R90, R25", "LDL R3, [R1]", "EXIT",
+                 "x_7:", "SYNCS.PHASECHK.TRANS64.TRYWAIT P3, [UR9], R7", "@P3 BRA {x_2}", "BRA {x_7}"]
+        findings, report = audit.audit_sass(code(lines))
+        self.assertEqual(findings, ["local memory: 1 STL and LDL, 0 of them in loops"])
+        self.assertIn("loop at 0000: 8 instructions: BRA 4, SYNCS 2, HGMMA 1", report[1])
+
+    def test_masks(self):
+        # A select of finished values is a mask, unless the next step adds to its result.
+        mask = ["WARPGROUP.DEPBAR.LE gsb0, 0x0", "FSEL R26, R26, -INF , !P3"]
+        self.assertEqual(self.findings(wgmma_loop(after=mask, first="RZ, !UPT")), [])
+        self.assertIn("1 copies of accumulators", self.findings(wgmma_loop(after=mask))[0])
+
+    def test_divergence(self):
+        # The branch around a divergent part, and a loop within it that reconverges at the label of its BSSY.
+        body = ["BSSY B0, {x_5}", "@P2 BRA {x_6}", "x_4:", "NOP", "@P3 BRA {x_4}", "x_6:", "BSYNC B0", "x_5:"]
+        findings, report = audit.audit_sass(code(wgmma_loop(after=body)))
+        self.assertEqual(findings, [])
+        self.assertIn("15 instructions, 2 of them matrix instructions, 2 loops", report[0])
+        self.assertIn("loop at 0010: 11 instructions", report[1])
 
 
 class Logs(unittest.TestCase):
