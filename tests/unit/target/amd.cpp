@@ -10,6 +10,7 @@ using namespace tlx::test;
 namespace {
 struct Expected {
   const char *op, *isa;
+  unsigned cdna = 0; // the only generation that has it
 };
 const Expected kExpected[] = {
     {"tlx.smem.base", "ds_read_b32"},
@@ -29,10 +30,36 @@ const Expected kExpected[] = {
     {"tlx.amd.mfma.f32.32x32x8.f16", "v_mfma_f32_32x32x8_f16"},
     {"tlx.amd.mfma.f32.32x32x8.bf16", "v_mfma_f32_32x32x8_bf16"},
     {"tlx.amd.mfma.f32.16x16x4.f32", "v_mfma_f32_16x16x4_f32"},
-    {"tlx.amd.mfma.f32.16x16x8.xf32", "v_mfma_f32_16x16x8_xf32"},
+    {"tlx.amd.mfma.f32.16x16x8.xf32", "v_mfma_f32_16x16x8_xf32", 3},
     {"tlx.amd.mfma.i32.16x16x32.i8", "v_mfma_i32_16x16x32_i8"},
     {"tlx.amd.mfma.i32.32x32x16.i8", "v_mfma_i32_32x32x16_i8"},
     {"tlx.amd.mfma.f64.16x16x4.f64", "v_mfma_f64_16x16x4_f64"},
+    {"tlx.amd.mfma.f32.16x16x32.f16", "v_mfma_f32_16x16x32_f16", 4},
+    {"tlx.amd.mfma.f32.16x16x32.bf16", "v_mfma_f32_16x16x32_bf16", 4},
+    {"tlx.amd.mfma.f32.32x32x16.f16", "v_mfma_f32_32x32x16_f16", 4},
+    {"tlx.amd.mfma.f32.32x32x16.bf16", "v_mfma_f32_32x32x16_bf16", 4},
+    {"tlx.amd.mfma.i32.16x16x64.i8", "v_mfma_i32_16x16x64_i8", 4},
+    {"tlx.amd.mfma.i32.32x32x32.i8", "v_mfma_i32_32x32x32_i8", 4},
+    {"tlx.amd.mfma.f32.16x16x32.f8e4m3fnuz.f8e4m3fnuz", "v_mfma_f32_16x16x32_fp8_fp8", 3},
+    {"tlx.amd.mfma.f32.32x32x16.f8e4m3fnuz.f8e4m3fnuz", "v_mfma_f32_32x32x16_fp8_fp8", 3},
+    {"tlx.amd.mfma.f32.16x16x32.f8e4m3fnuz.f8e5m2fnuz", "v_mfma_f32_16x16x32_fp8_bf8", 3},
+    {"tlx.amd.mfma.f32.32x32x16.f8e4m3fnuz.f8e5m2fnuz", "v_mfma_f32_32x32x16_fp8_bf8", 3},
+    {"tlx.amd.mfma.f32.16x16x32.f8e5m2fnuz.f8e4m3fnuz", "v_mfma_f32_16x16x32_bf8_fp8", 3},
+    {"tlx.amd.mfma.f32.32x32x16.f8e5m2fnuz.f8e4m3fnuz", "v_mfma_f32_32x32x16_bf8_fp8", 3},
+    {"tlx.amd.mfma.f32.16x16x32.f8e5m2fnuz.f8e5m2fnuz", "v_mfma_f32_16x16x32_bf8_bf8", 3},
+    {"tlx.amd.mfma.f32.32x32x16.f8e5m2fnuz.f8e5m2fnuz", "v_mfma_f32_32x32x16_bf8_bf8", 3},
+    {"tlx.amd.mfma.f32.16x16x32.f8e4m3.f8e4m3", "v_mfma_f32_16x16x32_fp8_fp8", 4},
+    {"tlx.amd.mfma.f32.32x32x16.f8e4m3.f8e4m3", "v_mfma_f32_32x32x16_fp8_fp8", 4},
+    {"tlx.amd.mfma.f32.16x16x32.f8e4m3.f8e5m2", "v_mfma_f32_16x16x32_fp8_bf8", 4},
+    {"tlx.amd.mfma.f32.32x32x16.f8e4m3.f8e5m2", "v_mfma_f32_32x32x16_fp8_bf8", 4},
+    {"tlx.amd.mfma.f32.16x16x32.f8e5m2.f8e4m3", "v_mfma_f32_16x16x32_bf8_fp8", 4},
+    {"tlx.amd.mfma.f32.32x32x16.f8e5m2.f8e4m3", "v_mfma_f32_32x32x16_bf8_fp8", 4},
+    {"tlx.amd.mfma.f32.16x16x32.f8e5m2.f8e5m2", "v_mfma_f32_16x16x32_bf8_bf8", 4},
+    {"tlx.amd.mfma.f32.32x32x16.f8e5m2.f8e5m2", "v_mfma_f32_32x32x16_bf8_bf8", 4},
+    {"tlx.amd.buffer.load.lds.b32", "buffer_load_dword v", 4},
+    {"tlx.amd.buffer.load.lds.b128", "buffer_load_dwordx4 v", 4},
+    {"tlx.amd.s.waitcnt", "s_waitcnt vmcnt(1)"},
+    {"tlx.amd.sched.barrier", "s_endpgm"},
     {"tlx.amd.exp2", "v_exp_f32"},
     {"tlx.amd.log2", "v_log_f32"},
     {"tlx.amd.rcp", "v_rcp_f32"},
@@ -111,21 +138,109 @@ TEST_CASE("amd: every operation of the tables has its instruction") {
     llvm::StringRef name = op.name;
     if (op.vendor == device_ops::Vendor::Nvidia || name.ends_with(".*")) continue;
     CAPTURE(std::string(op.name));
-    llvm::LLVMContext context;
-    auto module = kernelOf(context, op, "", false);
-    Emitted e = emit(*module, "gfx942");
-    if (name == "tlx.print") {
-      CHECK(e.diagnostics == "print is not supported on gfx942; run the kernel on the simulator to see its output\n");
-      continue;
-    }
-    const char *expected = nullptr;
+    const Expected *expected = nullptr;
     for (const Expected &row : kExpected)
-      if (name == row.op) expected = row.isa;
-    REQUIRE(expected);
-    CHECK_MESSAGE(e.ok, e.diagnostics);
-    CHECK_MESSAGE(has(e.out.assembly, expected), e.out.assembly);
-    CHECK(hasSymbol(e.out.image, "k.kd"));
+      if (name == row.op) expected = &row;
+    for (const char *target : {"gfx942", "gfx950"}) {
+      llvm::LLVMContext context;
+      auto module = kernelOf(context, op, "", name == "tlx.amd.s.waitcnt");
+      Emitted e = emit(*module, target);
+      if (name == "tlx.print") {
+        CHECK(e.diagnostics == "print is not supported on " + std::string(target) + "; run the kernel on the simulator to see its output\n");
+        continue;
+      }
+      REQUIRE(expected);
+      if (expected->cdna && expected->cdna != archOf(target).cdna) {
+        CHECK(e.diagnostics == "'" + name.str() + "' does not exist on " + target + "\n");
+        continue;
+      }
+      CHECK_MESSAGE(e.ok, e.diagnostics);
+      CHECK_MESSAGE(has(e.out.assembly, expected->isa), e.out.assembly);
+      CHECK(hasSymbol(e.out.image, "k.kd"));
+    }
   }
+}
+
+namespace {
+/// Two slots of a ring: the first is waited for and read, the second stays in flight.
+std::string directLoads(const std::string &sync) {
+  return R"(
+declare i32 @tlx.amd.workitem.id.x()
+declare i32 @tlx.amd.readfirstlane(i32) convergent
+declare ptr addrspace(3) @tlx.smem.base()
+declare void @tlx.amd.buffer.load.lds.b128(ptr addrspace(3), ptr addrspace(1), i32, i1) convergent
+declare void @tlx.amd.s.waitcnt(i32, i32)
+declare void @tlx.amd.sched.barrier()
+declare void @tlx.amd.s.barrier() convergent
+declare void @tlx.amd.fence.release()
+declare void @tlx.amd.fence.acquire()
+define void @ring(ptr addrspace(1) %p, i32 %n) "tlx.kernel" "tlx.threads"="256" "tlx.shared-bytes"="8192" {
+  %t = call i32 @tlx.amd.workitem.id.x()
+  %w0 = lshr i32 %t, 6
+  %w = call i32 @tlx.amd.readfirstlane(i32 %w0)
+  %wo = shl i32 %w, 10
+  %s = call ptr addrspace(3) @tlx.smem.base()
+  %d0 = getelementptr i8, ptr addrspace(3) %s, i32 %wo
+  %d1 = getelementptr i8, ptr addrspace(3) %d0, i32 4096
+  %o = shl i32 %t, 4
+  %m = icmp slt i32 %t, %n
+  call void @tlx.amd.buffer.load.lds.b128(ptr addrspace(3) %d0, ptr addrspace(1) %p, i32 %o, i1 true)
+  %p1 = getelementptr i8, ptr addrspace(1) %p, i32 4096
+  call void @tlx.amd.buffer.load.lds.b128(ptr addrspace(3) %d1, ptr addrspace(1) %p1, i32 %o, i1 %m)
+)" + sync + R"(
+  %x = xor i32 %o, 1024
+  %q = getelementptr i8, ptr addrspace(3) %s, i32 %x
+  %v = load <4 x i32>, ptr addrspace(3) %q, align 16
+  %g = getelementptr i8, ptr addrspace(1) %p, i32 %o
+  store <4 x i32> %v, ptr addrspace(1) %g, align 16
+  ret void
+}
+)";
+}
+} // namespace
+
+TEST_CASE("amd: direct loads stay in flight over a counted barrier, and the waits are those that are written") {
+  Emitted e = emitText(directLoads(R"(
+  call void @tlx.amd.s.waitcnt(i32 1, i32 15)
+  call void @tlx.amd.sched.barrier()
+  call void @tlx.amd.s.waitcnt(i32 63, i32 0)
+  call void @tlx.amd.s.barrier()
+  call void @tlx.amd.sched.barrier()
+)"),
+                       "gfx950");
+  REQUIRE_MESSAGE(e.ok, e.diagnostics);
+  const std::string &isa = e.out.assembly;
+  const size_t load = isa.find(" lds\n"), barrier = isa.find("s_barrier"), read = isa.find("ds_read_b128");
+  REQUIRE_MESSAGE((load < barrier && barrier < read && read != std::string::npos), isa);
+  size_t count = 0;
+  for (size_t at = 0; (at = isa.find(" lds\n", at)) != std::string::npos; ++at) ++count;
+  CHECK(count == 2);
+  CHECK_MESSAGE(has(isa.substr(load, barrier - load), "vmcnt(1)"), isa);
+  CHECK_MESSAGE(!has(isa.substr(load, read - load), "vmcnt(0)"), isa);
+  CHECK(isa.find("v_cndmask", 0) < barrier); // the masked lanes' offset
+
+  // A workgroup fence waits for all: what the counted barrier avoids.
+  Emitted fenced = emitText(directLoads("  call void @tlx.amd.fence.release()\n  call void @tlx.amd.s.barrier()\n  call void @tlx.amd.fence.acquire()\n"), "gfx950");
+  REQUIRE_MESSAGE(fenced.ok, fenced.diagnostics);
+  CHECK_MESSAGE(has(fenced.out.assembly.substr(0, fenced.out.assembly.find("s_barrier")), "vmcnt(0)"), fenced.out.assembly);
+}
+
+TEST_CASE("amd: bf16 conversion is one instruction on gfx950, LDS is 160 KB there") {
+  const char *text = R"(
+define void @k(ptr addrspace(1) %p, ptr addrspace(1) %q) "tlx.kernel" "tlx.threads"="64" {
+  %v = load <2 x float>, ptr addrspace(1) %p
+  %t = fptrunc <2 x float> %v to <2 x bfloat>
+  store <2 x bfloat> %t, ptr addrspace(1) %q
+  ret void
+})";
+  CHECK(has(emitText(text, "gfx950").out.assembly, "v_cvt_pk_bf16_f32"));
+  CHECK(!has(emitText(text, "gfx942").out.assembly, "v_cvt_pk_bf16_f32"));
+  std::string shared = kShared;
+  shared.replace(shared.find("\"1536\""), 6, "\"163840\"");
+  Emitted e = emitText(shared, "gfx950");
+  CHECK_MESSAGE(e.ok, e.diagnostics);
+  CHECK(has(e.out.log, "group_segment_fixed_size: 163840\n"));
+  CHECK_FALSE(emitText(shared, "gfx942").ok);
 }
 
 TEST_CASE("amd: masked accesses are one access behind a branch") {
