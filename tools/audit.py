@@ -382,6 +382,8 @@ def cases(args):
             file = ROOT / "kernels" / rule.get("file", entry["file"])
             types = {"T": args.type} if re.search(r"\bT\s*:\s*dtype", file.read_text()) else {}
             yield Case(file, rule["kernel"], target, {**rule["params"], **types, **defines}, entry["facts"] + args.assume)
+            if not rule.get("when"):
+                break  # the first rule that fits is taken
 
 
 def main():
