@@ -3,6 +3,7 @@
 // and streams can be passed here.
 #include "runtime/cuda/device.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -106,7 +107,26 @@ public:
   Module module = nullptr;
   Function function = nullptr;
   unsigned threads = 0, sharedBytes = 0;
+  /// Where each parameter lies in the buffer, in their order; empty: the buffer goes as a whole. A parameter aligned to more than the
+  /// start of the parameter space (tensor maps: 64 bytes) has another offset there than here, so the driver must place it.
+  std::vector<uint32_t> offsets;
 };
+
+std::vector<uint32_t> offsetsOf(const KernelMetadata &metadata) {
+  std::vector<uint32_t> offsets;
+  bool maps = false;
+  for (const ArgInfo &arg : metadata.args) {
+    offsets.push_back(arg.offset);
+    if (!arg.descriptor) continue;
+    maps |= arg.descriptor->tensorMap;
+    offsets.insert(offsets.end(), arg.descriptor->strideOffsets.begin(), arg.descriptor->strideOffsets.end());
+    offsets.insert(offsets.end(), arg.descriptor->shapeOffsets.begin(), arg.descriptor->shapeOffsets.end());
+  }
+  for (const HiddenArg &hidden : metadata.hidden) offsets.push_back(hidden.offset);
+  std::sort(offsets.begin(), offsets.end());
+  if (!maps) offsets.clear();
+  return offsets;
+}
 
 class CudaTimer final : public Device::Timer {
 public:
@@ -262,6 +282,7 @@ public:
         return s;
     kernel->threads = metadata.warpSize * metadata.numWarps;
     kernel->sharedBytes = metadata.sharedBytes;
+    kernel->offsets = offsetsOf(metadata);
     loaded = std::move(kernel);
     return Status::ok();
   }
@@ -271,6 +292,14 @@ public:
     const auto &kernel = static_cast<const CudaKernel &>(loaded);
     Current current(driver, context);
     if (Status s = current.status()) return s;
+    if (!kernel.offsets.empty()) {
+      constexpr size_t kMaxParams = ParamBuffer::kCapacity; // a parameter is a byte at least
+      void *pointers[kMaxParams];
+      for (size_t i = 0; i < kernel.offsets.size(); ++i) pointers[i] = const_cast<uint8_t *>(params.bytes) + kernel.offsets[i];
+      return driver.check(driver.module.launchKernel(kernel.function, grid.x, grid.y, grid.z, kernel.threads, 1, 1,
+                                                     kernel.sharedBytes, toStream(stream), pointers, nullptr),
+                          "cuLaunchKernel");
+    }
     size_t size = params.size;
     constexpr uintptr_t kEnd = 0, kBufferPointer = 1, kBufferSize = 2; // CU_LAUNCH_PARAM_*
     void *extra[] = {reinterpret_cast<void *>(kBufferPointer), const_cast<uint8_t *>(params.bytes),
