@@ -57,8 +57,9 @@ std::string kernelText(const std::string &type, const Ints &block, const Ints &c
   std::string text = "kernel copy(x: " + desc + ", y: " + desc + ") launch(num_warps = 4) {\n  let p0 = program_id(0);\n", at;
   for (size_t d = 0; d < block.size(); ++d) {
     const std::string n = std::to_string(d), next = std::to_string(d + 1);
-    text += "  let (at" + n + ", p" + next + ") = ((p" + n + " % " + std::to_string(counts[d]) + " - 1) * " + std::to_string(block[d]) + " + " +
-            std::to_string(shifts[d]) + ", p" + n + " / " + std::to_string(counts[d]) + ");\n";
+    const std::string count = std::to_string(counts[d]), extent = std::to_string(block[d]), shift = std::to_string(shifts[d]);
+    text += "  let (at" + n + ", p" + next + ") = ((p" + n + " % " + count + " - 1) * " + extent + " + " + shift + ", p" + n + " / " +
+            count + ");\n";
     at += (at.empty() ? "at" : ", at") + n;
   }
   return text + "  y.store([" + at + "], x.load([" + at + "]));\n}\n";
@@ -74,7 +75,9 @@ void copies(const std::string &type, size_t bytes, const Ints &block, const View
   }
   Rng rng(7);
   Tensor from("u8", size_t(x.span()) * bytes), to("u8", size_t(y.span()) * bytes), want("u8", to.count());
-  for (size_t i = 0; i < from.count(); ++i) from.set(i, double(rng.integer(0, 255)));
+  // Floats are no NaNs: which payload a NaN keeps is not promised, and the simulator's host does not keep a bf16's across a branch.
+  const bool isFloat = type[0] == 'f' || type[0] == 'b';
+  for (size_t i = 0; i < from.count(); ++i) from.set(i, double(rng.integer(0, 255) & (isFloat && i % bytes == bytes - 1 ? 0xbf : 0xff)));
   want.poison();
   const Ints sources = offsetsIn(x, y.shape), targets = offsetsIn(y, y.shape);
   for (size_t i = 0; i < targets.size(); ++i)
@@ -137,4 +140,21 @@ TEST_CASE("tensor arguments: an empty tensor reads as zeros and takes no stores"
   copies("f16", 2, {16, 32}, narrow, y);
   copies("f16", 2, {16, 32}, y, none);
   copies("f16", 2, {16, 32}, y, narrow);
+}
+
+TEST_CASE("tensor arguments: noalias sees them") {
+  if (!onSimulator()) return; // real devices do not check it
+  const std::string text = "kernel f(p: *f32, x: tensor_desc<f32, [8, 32]>) launch(num_warps = 4) requires(noalias(p)) {\n"
+                           "  store(p + arange(0, 8)[:, None] * 32 + arange(0, 32)[None, :], x.load([0, 0]));\n}\n";
+  Tensor values("f32", 8 * 32);
+  Rng rng(1);
+  fill(values, rng, Fill::Integers);
+  for (const std::string &target : harness::targets()) {
+    CAPTURE(target);
+    const Program program = compileText(text, {"f.tlx", "f"}, target);
+    const tlx::Buffer in = upload(values), out = upload(values);
+    CHECK(program.run({1}, {out, tensor(in, values, {8, 32})}, {target}) == "");
+    const std::string problem = program.run({1}, {in, tensor(in, values, {8, 32})}, {target});
+    CHECK(problem.find("'x' points into the same memory as 'p'") != std::string::npos);
+  }
 }
