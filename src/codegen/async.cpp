@@ -1,19 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Asynchronous units in explicit form: mbarriers, TMA, store groups, and the region that one thread of the CTA runs.
 #include "codegen/codegen_p.h"
+#include "ir/descriptors.h"
 #include "layout/message_layout.h"
 
 using namespace llvm;
 
 namespace tlx::codegen {
 
+/// Warp 0 enters, which the assembler sees to be the same for all its lanes; it waits as a whole, and one lane does the rest. (With the wait
+/// under the elected lane's branch, the loop around it would be divergent code.)
 void Generator::emitSingle(const ir::Op &op) {
-  Value *enters = leader();
+  Value *enters = b.CreateICmpEQ(warpIndex(), b.getInt32(0));
   if (op.numOperands()) enters = b.CreateAnd(enters, scalarOperand(op, 0));
-  const bool outer = insideSingle;
-  insideSingle = true;
-  emitIf(enters, [&] { emitBlock(op.body()); });
-  insideSingle = outer;
+  emitIf(enters, [&] {
+    ir::Op *next = op.body().front();
+    auto emitOne = [&] {
+      b.SetCurrentDebugLocation(debugLoc(next->loc));
+      emitOp(*next);
+      next = next->next();
+    };
+    while (next && (next->is(ir::Opcode::BarrierWait) || next->has(ir::Pure))) emitOne();
+    insideSingle = true;
+    emitIf(elected(), [&] {
+      while (next) emitOne();
+    });
+    insideSingle = false;
+  });
 }
 
 Value *Generator::sharedPointer(Value *offset) { return b.CreateGEP(b.getInt8Ty(), smemBase(), offset); }
@@ -25,6 +38,9 @@ void Generator::emitAllocBarriers(const ir::Op &op) {
   const unsigned offset = unsigned(op.intAttr(ir::Attr::offset));
   set(op.result(), b.getInt32(offset));
   emitIf(leader(), [&] {
+    if (!mapsFetched)
+      for (const ir::Value *map : tensorMaps) device("tlx.nv.tma.prefetch.map", get(map).front());
+    mapsFetched = true;
     for (unsigned i = 0; i < op.result()->type.depth(); ++i)
       device("tlx.nv.mbarrier.init",
              {sharedPointer(b.getInt32(offset + 8 * i)), b.getInt32(unsigned(op.intAttr(ir::Attr::arrivals, 1)))});
@@ -44,8 +60,7 @@ void Generator::emitBarrierOp(const ir::Op &op) {
     if (insideSingle) return emitIf(condition, arrive);
     // One lane speaks for its warp, behind what the others did.
     device("tlx.nv.bar.warp.sync", {b.getInt32(~0u)});
-    Value *first = b.CreateICmpEQ(laneId(), b.getInt32(0));
-    return emitIf(condition ? b.CreateAnd(first, condition) : first, arrive);
+    return emitIf(condition ? b.CreateAnd(elected(), condition) : elected(), arrive);
   }
   default: { // BarrierWait: the test in line, back for another try
     BasicBlock *wait = newBlock("wait"), *passed = newBlock("passed");
@@ -63,27 +78,91 @@ void Generator::emitBarrierOp(const ir::Op &op) {
 void Generator::emitAsyncDesc(const ir::Op &op) {
   const bool load = op.is(ir::Opcode::AsyncDescLoad);
   ir::Type buffer = op.operand(1)->type;
-  const unsigned bits = memoryBits(buffer), bytes = bits / 8, first = load ? 3 : 2, rank = buffer.rank();
+  const llvm::ArrayRef<int64_t> block = op.operand(0)->type.shape();
+  const unsigned bits = memoryBits(buffer), bytes = bits / 8, first = load ? 3 : 2, rank = block.size();
+  const auto dims = *ir::blockDimensions(block, buffer.shape());
   auto messages = buffer.sharedLayout() ? layout::messagesOf(*buffer.sharedLayout(), bits) : std::nullopt;
   if (!messages) return fail(op, "the buffer's layout is not one that TMA writes");
   // A block is seen through the descriptor's own dimensions; the coordinates go innermost first.
   std::string name = load ? "tlx.nv.tma.load." : "tlx.nv.tma.store.";
   if (!load && op.hasAttr(ir::Attr::reduce)) name = "tlx.nv.tma.reduce." + op.strAttr(ir::Attr::reduce).str() + ".";
   name += std::to_string(rank) + "d";
-  for (const layout::Messages::One &m : messages->list) {
+  auto issue = [&](const layout::Messages::One &m) {
     SmallVector<Value *, 10> args;
     Value *at = scalarOperand(op, 1);
     if (m.offset) at = b.CreateAdd(at, b.getInt32(unsigned(m.offset * bytes)), "", true, true);
     args.push_back(sharedPointer(at));
     if (load) args.push_back(sharedPointer(scalarOperand(op, 2)));
     args.push_back(scalarOperand(op, 0));
-    for (unsigned d = rank; d-- > 0;) {
-      Value *c = scalarOperand(op, first + d);
-      args.push_back(m.at[d] ? b.CreateAdd(c, b.getInt32(unsigned(m.at[d]))) : c);
-    }
+    SmallVector<Value *, 5> coordinates;
+    for (unsigned d = 0; d < rank; ++d) coordinates.push_back(scalarOperand(op, first + d));
+    for (unsigned d = 0; d < dims.size(); ++d)
+      if (m.at[d]) coordinates[dims[d]] = b.CreateAdd(coordinates[dims[d]], b.getInt32(unsigned(m.at[d])));
+    args.append(coordinates.rbegin(), coordinates.rend());
     args.push_back(b.getInt64(0));
     device(name, args);
-  }
+  };
+  // Ragged rows are the affair of edge_store.
+  emitIf(load ? nullptr : wholeRows(op.operand(0)), [&] {
+    for (const layout::Messages::One &m : messages->list) issue(m);
+  });
+}
+
+Value *Generator::wholeRows(const ir::Value *descriptor) {
+  auto it = descriptorFields.find(descriptor);
+  if (it == descriptorFields.end() || it->second.empty()) return nullptr;
+  const unsigned unit = 16 / ir::scalarBytes(descriptor->type.scalar());
+  return b.CreateICmpEQ(b.CreateAnd(it->second.back(), b.getInt32(unit - 1)), b.getInt32(0));
+}
+
+/// A loop over the block's elements, one a thread at a time: little code, for what is rare.
+void Generator::emitEdgeStore(const ir::Op &op) {
+  ir::Type buffer = op.operand(1)->type, element = buffer.context().scalar(buffer.scalar());
+  const layout::SharedLayout *memory = buffer.sharedLayout();
+  Value *whole = wholeRows(op.operand(0));
+  if (!whole || !memory) return fail(op, "the descriptor's fields or the buffer's layout are missing");
+  const auto &fields = descriptorFields[op.operand(0)];
+  const llvm::ArrayRef<int64_t> block = op.operand(0)->type.shape(), shape = buffer.shape();
+  const auto dims = *ir::blockDimensions(block, shape);
+  const unsigned rank = block.size(), bytes = memoryBits(buffer) / 8;
+  emitIf(b.CreateNot(whole), [&] {
+    BasicBlock *before = b.GetInsertBlock(), *head = newBlock("edge"), *body = newBlock("element"), *after = newBlock("edges");
+    Value *start = threadId();
+    b.CreateBr(head);
+    b.SetInsertPoint(head);
+    PHINode *index = b.CreatePHI(b.getInt32Ty(), 2);
+    index->addIncoming(start, before);
+    b.CreateCondBr(b.CreateICmpULT(index, b.getInt32(unsigned(buffer.elements()))), body, after);
+    b.SetInsertPoint(body);
+    SmallVector<Value *, 5> at(rank, b.getInt32(0)); // inside the block
+    Value *rest = index, *sum = b.getInt32(0), *bits = b.getInt32(0);
+    for (unsigned d = shape.size(); d-- > 0;) {
+      Value *c = d ? b.CreateURem(rest, b.getInt32(unsigned(shape[d]))) : rest;
+      if (d) rest = b.CreateUDiv(rest, b.getInt32(unsigned(shape[d])));
+      at[dims[d]] = c;
+      Value *boxes = b.CreateLShr(c, Log2_64(uint64_t(memory->box()[d])));
+      sum = b.CreateAdd(sum, b.CreateMul(boxes, b.getInt32(unsigned(memory->boxStride()[d]))));
+      for (unsigned k = 0; k < memory->bases()[d].size(); ++k) {
+        Value *bit = b.CreateAnd(b.CreateLShr(c, k), b.getInt32(1));
+        bits = b.CreateXor(bits, b.CreateMul(bit, b.getInt32(memory->bases()[d][k])));
+      }
+    }
+    Value *inside = b.getTrue(), *offset = b.getInt64(0);
+    for (unsigned d = 0; d < rank; ++d) {
+      Value *c = b.CreateAdd(scalarOperand(op, 2 + d), at[d]);
+      inside = b.CreateAnd(inside, b.CreateICmpULT(c, fields[rank + d])); // a negative one is large
+      Value *wide = b.CreateSExt(c, b.getInt64Ty());
+      offset = b.CreateAdd(offset, d + 1 < rank ? b.CreateMul(wide, fields[1 + d]) : wide);
+    }
+    Value *from = b.CreateAdd(scalarOperand(op, 1), b.CreateMul(b.CreateAdd(sum, bits), b.getInt32(bytes)));
+    emitIf(inside, [&] {
+      Value *v = b.CreateAlignedLoad(memoryType(element), sharedPointer(from), Align(bytes));
+      b.CreateAlignedStore(v, b.CreateGEP(b.getInt8Ty(), fields[0], b.CreateMul(offset, b.getInt64(bytes))), Align(bytes));
+    });
+    index->addIncoming(b.CreateAdd(index, b.getInt32(threads())), b.GetInsertBlock());
+    b.CreateBr(head);
+    b.SetInsertPoint(after);
+  });
 }
 
 void Generator::emitAsyncStore(const ir::Op &op) {
@@ -102,6 +181,7 @@ bool Generator::describe(const ir::Value &argument, DescriptorInfo &info) {
   info.block.assign(argument.type.shape().begin(), argument.type.shape().end());
   info.tensorMap = true;
   std::optional<layout::Messages> found;
+  llvm::SmallVector<unsigned, 5> dims;
   for (const ir::Use &use : argument.uses()) {
     if (!use.op->is(ir::Opcode::AsyncDescLoad) && !use.op->is(ir::Opcode::AsyncDescStore)) continue;
     ir::Type buffer = use.op->operand(1)->type;
@@ -112,6 +192,7 @@ bool Generator::describe(const ir::Value &argument, DescriptorInfo &info) {
       return false;
     }
     found = std::move(m);
+    dims = *ir::blockDimensions(argument.type.shape(), buffer.shape());
   }
   if (!found) { // never used: any valid box
     info.box.assign(info.block.size(), 1);
@@ -119,7 +200,8 @@ bool Generator::describe(const ir::Value &argument, DescriptorInfo &info) {
     return true;
   }
   info.swizzle = found->swizzle;
-  info.box.assign(found->box.begin(), found->box.end());
+  info.box.assign(info.block.size(), 1);
+  for (unsigned d = 0; d < dims.size(); ++d) info.box[dims[d]] = found->box[d];
   return true;
 }
 

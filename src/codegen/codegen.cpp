@@ -62,6 +62,7 @@ bool Generator::makeKernel() {
   metadata.hidden.clear();
 
   SmallVector<llvm::Type *, 16> types;
+  SmallVector<unsigned, 4> firstParam, mapParams; // of the function, by argument
   uint32_t offset = 0;
   auto place = [&](uint32_t size) {
     offset = alignTo(offset, size);
@@ -75,7 +76,18 @@ bool Generator::makeKernel() {
       ArgInfo info{arg.name, ArgInfo::Kind::TensorDesc, arg.type.str(), place(kTensorMapAlign), kTensorMapBytes, DescriptorInfo()};
       offset = info.offset + kTensorMapBytes;
       if (!describe(arg, *info.descriptor)) return false;
+      mapParams.push_back(types.size());
       types.push_back(b.getPtrTy());
+      if (!arg.unused()) tensorMaps.push_back(&arg);
+      if (llvm::any_of(arg.uses(), [](const ir::Use &u) { return u.op->is(ir::Opcode::EdgeStore); })) {
+        const unsigned rank = arg.type.rank();
+        info.descriptor->pointerOffset = place(8);
+        types.push_back(b.getPtrTy(1));
+        for (unsigned d = 0; d + 1 < rank; ++d) info.descriptor->strideOffsets.push_back(place(8)), types.push_back(b.getInt64Ty());
+        for (unsigned d = 0; d < rank; ++d) info.descriptor->shapeOffsets.push_back(place(4)), types.push_back(b.getInt32Ty());
+        info.size = offset - info.offset;
+      }
+      firstParam.push_back(mapParams.back());
       metadata.args.push_back(std::move(info));
       continue;
     }
@@ -83,6 +95,7 @@ bool Generator::makeKernel() {
       diagnostics.report(Diag::CgArgument, kernel.loc, arg.name, arg.type.str());
       return false;
     }
+    firstParam.push_back(types.size());
     types.push_back(memoryType(arg.type));
     ArgInfo info;
     info.name = arg.name;
@@ -107,11 +120,10 @@ bool Generator::makeKernel() {
 
   function = Function::Create(FunctionType::get(b.getVoidTy(), types, false), GlobalValue::ExternalLinkage,
                               metadata.symbol, *out);
-  for (unsigned i = 0; i < metadata.args.size(); ++i)
-    if (metadata.args[i].descriptor && metadata.args[i].descriptor->tensorMap) {
-      function->addParamAttr(i, Attribute::getWithByValType(context, ArrayType::get(b.getInt8Ty(), kTensorMapBytes)));
-      function->addParamAttr(i, Attribute::getWithAlignment(context, Align(kTensorMapAlign)));
-    }
+  for (unsigned i : mapParams) {
+    function->addParamAttr(i, Attribute::getWithByValType(context, ArrayType::get(b.getInt8Ty(), kTensorMapBytes)));
+    function->addParamAttr(i, Attribute::getWithAlignment(context, Align(kTensorMapAlign)));
+  }
   function->addFnAttr("tlx.kernel");
   function->addFnAttr("tlx.threads", std::to_string(threads()));
   function->setDoesNotThrow();
@@ -123,16 +135,18 @@ bool Generator::makeKernel() {
   b.SetCurrentDebugLocation(debugLoc(kernel.loc));
   for (unsigned i = 0; i < kernel.body.numArgs(); ++i) {
     const ir::Value *arg = kernel.body.arg(i);
-    Argument *a = function->getArg(i);
+    Argument *a = function->getArg(firstParam[i]);
     a->setName(arg->name);
+    const unsigned next = i + 1 < firstParam.size() ? firstParam[i + 1] : unsigned(types.size() - metadata.hidden.size());
+    for (unsigned k = firstParam[i] + 1; k < next; ++k) descriptorFields[arg].push_back(function->getArg(k));
     set(arg, arg->type.isScalar() && arg->type.scalar() == ir::Scalar::I1 ? b.CreateICmpNE(a, b.getInt8(0)) : a);
   }
-  unsigned hidden = kernel.body.numArgs();
+  unsigned hidden = unsigned(types.size() - metadata.hidden.size());
   for (unsigned axis = 0; axis < 3; ++axis)
     if (axes[axis]) gridArgs[axis] = function->getArg(hidden++);
   for (const Fact &fact : kernel.facts)
     if (fact.noalias && fact.program.size() == 1 && fact.program[0].op == Fact::Op::Arg)
-      function->addParamAttr(unsigned(fact.program[0].value), Attribute::NoAlias);
+      function->addParamAttr(firstParam[size_t(fact.program[0].value)], Attribute::NoAlias);
   b.CreateBr(body);
   b.SetInsertPoint(body);
   return true;
@@ -335,6 +349,8 @@ void Generator::emitOp(const ir::Op &op) {
   case Opcode::AsyncDescLoad:
   case Opcode::AsyncDescStore:
     return emitAsyncDesc(op);
+  case Opcode::EdgeStore:
+    return emitEdgeStore(op);
   case Opcode::AsyncStoreCommit:
   case Opcode::AsyncStoreWait:
     return emitAsyncStore(op);
@@ -352,6 +368,8 @@ void Generator::emitOp(const ir::Op &op) {
     return emitDot(op);
   case Opcode::Reduce:
     return emitReduce(op);
+  case Opcode::Scan:
+    return emitScan(op);
   case Opcode::For:
     return emitFor(op);
   case Opcode::While:
@@ -366,6 +384,8 @@ void Generator::emitOp(const ir::Op &op) {
     return;
   case Opcode::Print:
     return emitPrint(op);
+  case Opcode::Assert:
+    return emitAssert(op);
   default:
     return emitElementwise(op);
   }

@@ -62,6 +62,7 @@ private:
   llvm::Value *threadId();
   llvm::Value *laneId();
   llvm::Value *warpIndex(); // uniform
+  llvm::Value *elected();   // i1: one lane of each warp
   llvm::Value *leader();    // i1: the thread that issues what happens once a CTA
   llvm::Value *smemBase();
   /// A sum over the bits of `id` (the thread's id, or the lane's) that are set: entry i for bit i, combined by XOR.
@@ -153,6 +154,9 @@ private:
     unsigned first;
     llvm::Value *cut;
   };
+  /// The cache or eviction hint of an access as its call carries it to the target: "" if there is none.
+  std::string hintOf(const ir::Op &op);
+  llvm::Value *hinted(llvm::Value *call, llvm::StringRef hint);
   void emitEdges(llvm::ArrayRef<Edge> edges, llvm::function_ref<void(const Edge &)> emit);
   /// A register after emitEdges: as it was, or as it is from there.
   llvm::Value *mergeEdge(llvm::Value *whole, llvm::Value *part);
@@ -213,10 +217,16 @@ private:
   void emitAllocBarriers(const ir::Op &op);
   void emitBarrierOp(const ir::Op &op);
   void emitAsyncDesc(const ir::Op &op);
+  void emitEdgeStore(const ir::Op &op);
+  /// i1: rows of the tensor are a multiple of 16 bytes; null where the kernel does not get its extents.
+  llvm::Value *wholeRows(const ir::Value *descriptor);
+  llvm::DenseMap<const ir::Value *, llvm::SmallVector<llvm::Value *, 12>> descriptorFields; // pointer, strides, extents
   void emitAsyncStore(const ir::Op &op);
   llvm::Value *sharedPointer(llvm::Value *offset);
   bool describe(const ir::Value &argument, DescriptorInfo &info);
   bool insideSingle = false;
+  std::vector<const ir::Value *> tensorMaps; // arguments
+  bool mapsFetched = false;
 
   // --- wgmma.cpp
   struct AccumulatorBlock {
@@ -259,6 +269,9 @@ private:
   void emitScalarDot(const ir::Op &op);
   llvm::Value *toTf32(llvm::Value *v);
   void emitReduce(const ir::Op &op);
+  void emitScan(const ir::Op &op);
+  /// What the thread holds whose number differs in these bits of the warp; through shared memory behind the planned part.
+  RegList exchangeWarps(Regs values, unsigned threadMask);
   RegList inlineRegion(const ir::Block &body, Regs args);
 
   // --- control.cpp, print.cpp
@@ -273,6 +286,7 @@ private:
   llvm::SmallVector<llvm::PHINode *, 32> makePhis(llvm::ArrayRef<ir::Value *> values, Regs like);
   llvm::BasicBlock *newBlock(const char *name);
   void emitPrint(const ir::Op &op);
+  void emitAssert(const ir::Op &op);
   void printLine(llvm::StringRef format, llvm::ArrayRef<std::pair<llvm::Value *, ir::Type>> values);
 
   llvm::LLVMContext &context;

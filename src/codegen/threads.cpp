@@ -9,7 +9,7 @@ namespace tlx::codegen {
 
 namespace {
 // Keys of prologueValues.
-enum : unsigned { kThread, kLane, kSmemBase, kWarp, kLeader, kMaskIsZero = 1 << 16 };
+enum : unsigned { kThread, kLane, kSmemBase, kWarp, kElected, kLeader, kMaskIsZero = 1 << 16 };
 } // namespace
 
 Value *Generator::threadId() {
@@ -33,12 +33,16 @@ Value *Generator::warpIndex() {
          });
 }
 
-/// Elected once: the same lane of warp 0 for the whole kernel, since bulk groups belong to a thread.
+/// Elected once: the same lane for the whole kernel, since bulk groups belong to a thread.
+Value *Generator::elected() {
+  if (Value *v = prologueValues.lookup(kElected)) return v;
+  return prologueValues[kElected] = inPrologue([&] { return device("tlx.nv.elect", {}); });
+}
+
 Value *Generator::leader() {
   if (Value *v = prologueValues.lookup(kLeader)) return v;
-  Value *warp = warpIndex();
-  return prologueValues[kLeader] =
-             inPrologue([&] { return b.CreateAnd(b.CreateICmpEQ(warp, b.getInt32(0)), device("tlx.nv.elect", {})); });
+  Value *warp = warpIndex(), *lane = elected();
+  return prologueValues[kLeader] = inPrologue([&] { return b.CreateAnd(b.CreateICmpEQ(warp, b.getInt32(0)), lane); });
 }
 
 Value *Generator::smemBase() {

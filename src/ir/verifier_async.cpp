@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Rules of what works by itself: tensor descriptors, mbarriers, TMA and wgmma, and of the regions that one thread runs.
+#include "ir/descriptors.h"
 #include "ir/verifier_p.h"
 
 namespace tlx::ir::detail {
@@ -54,7 +55,7 @@ struct AsyncRules {
            need(type(0).rank() <= 5, "a tensor descriptor has 1 to 5 dimensions");
   }
   bool block(Type t) {
-    return need(t.shape() == type(0).shape() && t.scalar() == type(0).scalar(),
+    return need(blockDimensions(type(0).shape(), t.shape()) && t.scalar() == type(0).scalar(),
                 "has the shape and the element type of the descriptor's block");
   }
   bool tileBlock(Type t) { return need(t.isTile() && t.element().isScalar(), "the block is a tile") && block(t); }
@@ -159,6 +160,8 @@ struct AsyncRules {
       return barrier(0) && need(isScalarOf(type(1), Scalar::I32), "the phase is an i32");
     case Opcode::AsyncDescLoad:
       return descriptor() && bufferBlock(type(1)) && barrier(2) && indices(3);
+    case Opcode::EdgeStore:
+      return descriptor() && bufferBlock(type(1)) && indices(2);
     case Opcode::AsyncDescStore:
       return descriptor() && bufferBlock(type(1)) && indices(2) && reduction();
     case Opcode::AsyncStoreWait:

@@ -104,6 +104,7 @@ struct Inserter {
   Effects effectsOf(Op &op) {
     Effects e;
     switch (op.opcode) {
+    case Opcode::EdgeStore: e.reads.push_back(accessOf(op.operand(1))); break;
     case Opcode::LocalLoad: e.reads.push_back(accessOf(op.operand(0))); break;
     case Opcode::LocalStore: e.writes.push_back(accessOf(op.operand(0))); break;
     case Opcode::AsyncCopy: e.writes.push_back(accessOf(op.operand(0))), e.copy = true; break;

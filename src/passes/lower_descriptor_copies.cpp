@@ -9,6 +9,7 @@
 //   desc_store %d[%m, %n], %c        ->      local_store %s, %c
 //                                            fence_proxy_async; barrier
 //                                            single { async_desc_store %d, %s, %m, %n; async_store_commit }
+//                                            edge_store %d, %s, %m, %n                              rows that TMA cannot end
 //                                            …
 //                                            single { async_store_wait {pending = 0, reads = 1} }   at the kernel's end
 //
@@ -107,6 +108,8 @@ struct Lowering {
     if (op.hasAttr(Attr::reduce)) issued->setAttr(Attr::reduce, op.strAttr(Attr::reduce).str());
     in.create(Opcode::AsyncStoreCommit, {}, {});
     in.yield({});
+    // A reduction has no such form: the launcher sees to it that rows are whole.
+    if (!op.hasAttr(Attr::reduce)) b.create(Opcode::EdgeStore, operands, {});
     op.erase();
     stores = true;
   }

@@ -21,6 +21,8 @@ bool lowerDescriptors(ir::Module &module, const features::Target &target, Diagno
 bool assignLayouts(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Loops with num_stages and descriptor loads get TMA rings and keep wgmma in flight: pipeline_descriptors.cpp.
 bool pipelineDescriptors(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// Accumulators of loops of async_dot start from nothing instead of zeros: accumulators.cpp.
+bool startAccumulators(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// The other descriptor loads and stores become TMA and a wait: lower_descriptor_copies.cpp.
 bool lowerDescriptorCopies(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Loops with num_stages get ring buffers and copies ahead: pipeline_loops.cpp.

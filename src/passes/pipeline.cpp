@@ -44,6 +44,8 @@ const std::vector<PassEntry> &allPasses() {
       // Merges the clones that got the same layout.
       {"simplify-layouts", "the same, after layouts", runSimplify},
       {"pipeline-descriptors", "TMA rings for num_stages, wgmma in flight", pipelineDescriptors},
+      // Behind the pipelines, which look for loops in loops.
+      {"start-accumulators", "no zeros for accumulators", startAccumulators},
       {"lower-descriptor-copies", "TMA for other descriptor accesses", lowerDescriptorCopies},
       // Before conversions are lowered: rings replace the conversion of what they hold.
       {"pipeline-loops", "ring buffers and copies ahead for num_stages", pipelineLoops},

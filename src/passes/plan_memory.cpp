@@ -36,18 +36,15 @@ struct Lifetimes {
       end[&op] = next++;
     }
   }
-  /// The last position in the block of `dot`, or of a loop that carries its result on: by then somebody has waited.
+  /// Where somebody has waited for `dot` at the latest: behind it in its block, or behind a loop or branch that passes its result on.
   unsigned retired(Op &alloc, Op &dot) {
     unsigned last = position[&dot];
-    for (Op *op = dot.next(); op; op = op->next()) {
-      last = std::max(last, end[op]);
-      if (op->is(Opcode::AsyncDotWait) && op->intAttr(Attr::pending) == 0) return last;
-    }
-    Op *around = dot.parentOp();
-    if (!around || around == alloc.parentOp()) return last;
-    for (Op *op = around; op; op = op->next()) {
-      last = std::max(last, end[op]);
-      if (op->is(Opcode::AsyncDotWait) && op->intAttr(Attr::pending) == 0) break;
+    for (Op *at = &dot; at; at = at->parentOp()) {
+      for (Op *op = at; op; op = op->next()) {
+        last = std::max(last, end[op]);
+        if (op->is(Opcode::AsyncDotWait) && op->intAttr(Attr::pending) == 0) return last;
+      }
+      if (at->parent() == alloc.parent()) break;
     }
     return last;
   }

@@ -310,6 +310,12 @@ void Engine::tmaStore(BulkKind kind, uint8_t *source, const uint8_t *mapAddress,
   if (!map || !checkBox(*map, source, "source", site, offset, bytes)) return;
   if (!reduces(kind, map->element))
     return report(FindingKind::InvalidOperation, site, "TMA has no such reduction of the tensor's element type");
+  // As measured on an H200: the last 16 bytes of a row are written whole.
+  const uint64_t row = map->shape[0] * map->elementBytes, past = row % 16 ? 16 - row % 16 : 0;
+  if (past && at[0] >= 0 && uint64_t(at[0]) < map->shape[0] && uint64_t(at[0]) + map->box[0] > map->shape[0])
+    report(FindingKind::InvalidOperation, site,
+           "rows of the tensor have " + std::to_string(row) + " bytes, no multiple of 16: a TMA store to the end of a row writes " +
+               std::to_string(past) + " bytes behind it");
   Thread &t = *current;
   Cta &c = cta();
   Units &units = *c.units;

@@ -65,7 +65,9 @@ Json descriptorToJson(const DescriptorInfo &info) {
   if (info.tensorMap) {
     json["box"] = info.box;
     json["swizzle"] = info.swizzle;
-  } else {
+    if (info.pointerOffset) json["pointer_offset"] = *info.pointerOffset;
+  }
+  if (!info.tensorMap || info.pointerOffset) {
     json["shape_offsets"] = info.shapeOffsets;
     json["stride_offsets"] = info.strideOffsets;
   }
@@ -97,7 +99,9 @@ DescriptorInfo descriptorFromJson(const Json &json) {
   if (info.tensorMap) {
     info.box = unsignedListFromJson(json.at("box"));
     info.swizzle = unsignedFromJson(json.at("swizzle"));
-  } else {
+    if (json.contains("pointer_offset")) info.pointerOffset = unsignedFromJson(json.at("pointer_offset"));
+  }
+  if (!info.tensorMap || info.pointerOffset) {
     info.shapeOffsets = unsignedListFromJson(json.at("shape_offsets"));
     info.strideOffsets = unsignedListFromJson(json.at("stride_offsets"));
   }

@@ -19,6 +19,8 @@ struct DescriptorInfo {
   bool tensorMap = false;
   std::vector<uint32_t> box;  // elements of one message, by dimension
   uint32_t swizzle = 0;       // bytes of a row that the pattern permutes: 0, 32, 64 or 128
+  /// With a tensor map: the fields follow it, the pointer at this offset (kernels that store through the map need them at ragged edges).
+  std::optional<uint32_t> pointerOffset;
   std::vector<uint32_t> shapeOffsets;  // i32, by dimension
   std::vector<uint32_t> strideOffsets; // i64 elements, by dimension but the last
   bool operator==(const DescriptorInfo &) const = default;

@@ -119,6 +119,7 @@ std::vector<uint32_t> offsetsOf(const KernelMetadata &metadata) {
     offsets.push_back(arg.offset);
     if (!arg.descriptor) continue;
     maps |= arg.descriptor->tensorMap;
+    if (arg.descriptor->pointerOffset) offsets.push_back(*arg.descriptor->pointerOffset);
     offsets.insert(offsets.end(), arg.descriptor->strideOffsets.begin(), arg.descriptor->strideOffsets.end());
     offsets.insert(offsets.end(), arg.descriptor->shapeOffsets.begin(), arg.descriptor->shapeOffsets.end());
   }

@@ -148,13 +148,18 @@ Status LaunchPlan::create(const KernelMetadata &metadata, LaunchPlan &plan) {
   };
   auto placeTensor = [&](const ArgInfo &arg) -> std::string {
     const DescriptorInfo &descriptor = *arg.descriptor;
-    if (descriptor.tensorMap) return placeAligned(arg.name, arg.offset, arg.size, kTensorMapAlignment);
+    if (descriptor.tensorMap) {
+      const uint32_t size = descriptor.pointerOffset ? uint32_t(kTensorMapBytes) : arg.size;
+      if (std::string why = placeAligned(arg.name, arg.offset, size, kTensorMapAlignment); !why.empty()) return why;
+      if (!descriptor.pointerOffset) return {};
+    }
     // Its fields in the order of their offsets, and nothing else among them.
-    std::vector<std::pair<uint32_t, uint32_t>> fields = {{arg.offset, 8}};
+    const uint32_t first = descriptor.pointerOffset.value_or(arg.offset);
+    std::vector<std::pair<uint32_t, uint32_t>> fields = {{first, 8}};
     for (uint32_t offset : descriptor.shapeOffsets) fields.emplace_back(offset, 4);
     for (uint32_t offset : descriptor.strideOffsets) fields.emplace_back(offset, 8);
     std::sort(fields.begin(), fields.end());
-    if (fields[0].first != arg.offset) return "argument " + quoted(arg.name) + " has a field before its pointer";
+    if (fields[0].first != first) return "argument " + quoted(arg.name) + " has a field before its pointer";
     for (const auto &[offset, size] : fields)
       if (std::string why = place(arg.name, offset, size); !why.empty()) return why;
     if (end != arg.offset + arg.size) return "argument " + quoted(arg.name) + " does not end with its last field";

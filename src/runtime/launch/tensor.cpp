@@ -70,13 +70,12 @@ std::string TensorParam::create(const ArgInfo &arg, TensorParam &param) {
   param.rank = uint32_t(info.block.size());
   if (param.element == Element::None) return "its elements have the unknown type '" + info.element + "'";
   if (param.rank < 1 || param.rank > kMaxRank) return "its block has rank " + std::to_string(info.block.size());
-  if (!info.tensorMap) {
-    if (info.shapeOffsets.size() != param.rank || info.strideOffsets.size() != param.rank - 1)
-      return "its fields do not fit the rank of its block";
-    return {};
-  }
+  const bool fields = !info.tensorMap || info.pointerOffset;
+  if (fields && (info.shapeOffsets.size() != param.rank || info.strideOffsets.size() != param.rank - 1))
+    return "its fields do not fit the rank of its block";
+  if (!info.tensorMap) return {};
   // The compiler chose box and swizzle: what is wrong here is not the caller's.
-  if (arg.size != kTensorMapBytes || arg.offset % kTensorMapAlignment != 0)
+  if (arg.size < kTensorMapBytes || (!fields && arg.size != kTensorMapBytes) || arg.offset % kTensorMapAlignment != 0)
     return "a tensor map has 128 bytes, aligned to 64";
   if (info.box.size() != param.rank) return "its box has rank " + std::to_string(info.box.size());
   for (uint32_t extent : info.box)
@@ -170,7 +169,7 @@ TensorMapSpec TensorParam::specOf(const Tensor &tensor) const {
 void TensorParam::packFields(const Tensor &tensor, uint8_t *bytes) const {
   int64_t strides[kMaxRank];
   fillStrides(tensor, strides);
-  storeAs(bytes, uint64_t(reinterpret_cast<uintptr_t>(tensor.data)));
+  storeAs(bytes + (info->pointerOffset.value_or(arg->offset) - arg->offset), uint64_t(reinterpret_cast<uintptr_t>(tensor.data)));
   // Offsets are the parameter buffer's, and `bytes` is at arg->offset of it.
   for (uint32_t d = 0; d < rank; ++d) {
     storeAs(bytes + (info->shapeOffsets[d] - arg->offset), int32_t(tensor.shape[d]));
@@ -197,6 +196,7 @@ Status TensorParam::pack(const Tensor &tensor, TensorMapEncoder *encoder, uint8_
     slot->encoder = encoder->encoderId;
   }
   std::memcpy(bytes, slot->map, kTensorMapBytes);
+  if (info->pointerOffset) packFields(tensor, bytes);
   return Status::ok();
 }
 
