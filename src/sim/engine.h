@@ -274,6 +274,8 @@ public:
   /// An access to memory that serves as accumulator somewhere.
   void wgmmaTouch(const uint8_t *address, uint32_t bytes, bool write, uint32_t site);
 
+  /// device_assert: a finding with this text (a format without arguments), and the end of the launch.
+  void failAssertion(const char *text, uint32_t site);
   void print(const char *format, const uint8_t *arguments, uint32_t bytes);
 
 private:
@@ -311,6 +313,7 @@ private:
   uint8_t *globalRefused(uintptr_t address, const Memory::Extent *extent, AccessFlags flags, uint32_t site);
   void unwrittenGlobal(uintptr_t address, const Memory::Extent &extent, uint32_t bytes, uint32_t site);
   void printText(std::string text);
+  void reportAssertion(const char *text, uint32_t site);
 
   // Direct loads
   void directOverrun(uint32_t offset, uint8_t reader, uint32_t site);
@@ -364,8 +367,8 @@ private:
   WgmmaOp &wgmmaOperation(Warpgroup &group, uint64_t number);
   void bindAccumulator(Warpgroup &group, WgmmaOp &op, uint64_t number, uint32_t *registers);
   void issueWgmma(Warpgroup &group, Cta &cta, unsigned groupIndex);
-  void checkOperand(WgmmaOp &op, Cta &cta, const uint32_t *fenced, const char *name, uint64_t descriptor, unsigned rows, bool across,
-                    std::vector<uint16_t> &cells);
+  void openOperand(WgmmaOp &op, Cta &cta, const char *name, uint64_t descriptor, unsigned rows, bool across, std::vector<uint16_t> &cells);
+  void checkFences(const WgmmaOp &op, Cta &cta, unsigned groupIndex);
   void executeWgmma(Warpgroup &group, Cta &cta);
   void releaseWgmmas(Warpgroup &group, Cta &cta, uint64_t end);
 

@@ -85,9 +85,9 @@ TLX_COLD void Engine::overwritten(Cta &cta, uint32_t offset, uint32_t bytes, con
   };
   std::string reader, cure;
   for (Warpgroup &group : cta.units->groups)
-    for (uint64_t i = group.first; i < group.issued && reader.empty(); ++i) {
-      const WgmmaOp &op = *group.ops[i - group.first];
-      if (overlaps(op.cellsA) || overlaps(op.cellsB))
+    for (const auto &pointer : group.ops) {
+      const WgmmaOp &op = *pointer;
+      if (reader.empty() && (overlaps(op.cellsA) || overlaps(op.cellsB)))
         reader = siteText(op.site), cure = "no tlx.nv.wgmma.wait covers it";
     }
   for (Thread &t : cta.threads)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Hopper's wgmma (PTX ISA 9.0, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operations"). The k-th call of every lane of a
 // warpgroup is one operation; lanes run ahead of each other up to a wait. The unit reads shared memory at a moment that the schedule picks,
-// between the call and the wait that covers it; what can be checked is checked when the last lane has called, so that findings do not depend
-// on that moment. An accumulator leaves the lane's memory at its first wgmma, which is poison from then on, and comes back at `retire`.
+// between the call and the wait that covers it; what can be checked is checked at the first and the last lane's call, so that findings do not
+// depend on that moment. An accumulator leaves the lane's memory at its first wgmma, which is poison from then on, and comes back at `retire`.
 #include <bit>
 #include <cstring>
 
@@ -129,6 +129,10 @@ void Engine::wgmma(const WgmmaKind &kind, uint32_t *acc, const uint32_t *registe
     op.a = a, op.b = b, op.site = site, op.n = n, op.transposed = transposed, op.useAcc = useAcc != 0;
     op.aInRegisters = registers != nullptr;
     op.registers.resize(registers ? 4 * kGroupLanes : 0);
+    // The unit could read from now on: a lane that runs ahead may not write what the others have still to ask for.
+    op.cellsA.clear();
+    if (!registers) openOperand(op, c, "A", a, kRows, transposed & kTransposeA, op.cellsA);
+    openOperand(op, c, "B", b, n, transposed & kTransposeB, op.cellsB);
   } else if (op.site != site) {
     meetElsewhere(op.site, site);
     stop();
@@ -290,16 +294,14 @@ TLX_COLD void Engine::refuseOperand(FindingKind kind, const char *name, uint32_t
   }
 }
 
-/// Finds the operand's cells and checks them: one finding of a kind is enough.
-void Engine::checkOperand(WgmmaOp &op, Cta &c, const uint32_t *fenced, const char *name, uint64_t bits, unsigned rows, bool across,
-                          std::vector<uint16_t> &cells) {
+/// Finds the operand's cells, checks and holds them: one finding of a kind is enough.
+void Engine::openOperand(WgmmaOp &op, Cta &c, const char *name, uint64_t bits, unsigned rows, bool across, std::vector<uint16_t> &cells) {
   const Descriptor d(bits);
   if (bits & Descriptor::kReserved)
     report(FindingKind::InvalidOperation, op.site,
            std::string("the descriptor of ") + name + " has bits set that must be 0: mask the address by 0x3ffff before the shift by 4");
-  Units &units = *c.units;
   cells.clear();
-  uint32_t worst = kWritten, worstOffset = 0, outside = ~0u, unwritten = ~0u, stamp = 0, stampOffset = 0;
+  uint32_t worst = kWritten, worstOffset = 0, outside = ~0u, unwritten = ~0u;
   forEachCell(d, rows, across, [&](uint32_t offset) {
     if (offset + 16 > program.sharedBytes) {
       outside = offset;
@@ -308,8 +310,8 @@ void Engine::checkOperand(WgmmaOp &op, Cta &c, const uint32_t *fenced, const cha
     }
     const uint32_t cell = offset / 16;
     cells.push_back(uint16_t(cell));
-    ++units.readers[cell];
-    uint64_t state[2], stamps[2];
+    ++c.units->readers[cell];
+    uint64_t state[2];
     std::memcpy(state, &c.shadow[offset], 16);
     if (state[0] != 0x0101010101010101ull || state[1] != 0x0101010101010101ull)
       for (unsigned i = 0; i < 16; ++i) {
@@ -317,9 +319,6 @@ void Engine::checkOperand(WgmmaOp &op, Cta &c, const uint32_t *fenced, const cha
         if (s == kUnwritten) unwritten = offset + i;
         if (s > worst) worst = s, worstOffset = offset + i;
       }
-    std::memcpy(stamps, &units.stamps[cell * 4], 16);
-    if ((stamps[0] | stamps[1]) && !stamp)
-      if ((stamp = unfencedWrite(units, fenced, offset, 16))) stampOffset = offset;
   });
   if (outside != ~0u) refuseOperand(FindingKind::OutOfBounds, name, outside, op.site);
   if (worst == kMbarrier)
@@ -327,7 +326,26 @@ void Engine::checkOperand(WgmmaOp &op, Cta &c, const uint32_t *fenced, const cha
   else if (worst != kWritten)
     refuseOperand(FindingKind::InFlight, name, worstOffset, op.site);
   if (unwritten != ~0u) refuseOperand(FindingKind::UninitializedRead, name, unwritten, op.site);
-  if (stamp) missingProxyFence(stamp, name[0] == 'A' ? "wgmma reads A" : "wgmma reads B", stampOffset, op.site);
+}
+
+/// What was written by ordinary stores is fenced for each of the four warps.
+void Engine::checkFences(const WgmmaOp &op, Cta &c, unsigned groupIndex) {
+  const Units &units = *c.units;
+  uint32_t fenced[kMaxWarps];
+  std::fill(std::begin(fenced), std::end(fenced), ~0u);
+  for (unsigned w = 0; w < kGroupWarps; ++w)
+    for (unsigned i = 0; i < kMaxWarps; ++i) fenced[i] = std::min(fenced[i], units.clocks[groupIndex * kGroupWarps + w].fenced[i]);
+  for (const std::vector<uint16_t> *cells : {&op.cellsA, &op.cellsB})
+    for (uint16_t cell : *cells) {
+      if (cell == kNowhere) continue;
+      uint64_t stamps[2];
+      std::memcpy(stamps, &units.stamps[cell * 4], 16);
+      if (!(stamps[0] | stamps[1])) continue;
+      if (uint32_t stamp = unfencedWrite(units, fenced, cell * 16, 16)) {
+        missingProxyFence(stamp, cells == &op.cellsA ? "wgmma reads A" : "wgmma reads B", cell * 16, op.site);
+        break;
+      }
+    }
 }
 
 /// All lanes have called the next operation.
@@ -335,15 +353,7 @@ void Engine::issueWgmma(Warpgroup &g, Cta &c, unsigned groupIndex) {
   WgmmaOp &op = *g.ops[g.issued - g.first];
   ++stats.collectives;
   onSync(SyncKind::AsyncIssue, groupIndex, op.site);
-  // What is fenced for each of the four warps.
-  uint32_t fenced[kMaxWarps];
-  std::fill(std::begin(fenced), std::end(fenced), ~0u);
-  for (unsigned w = 0; w < kGroupWarps; ++w)
-    for (unsigned i = 0; i < kMaxWarps; ++i)
-      fenced[i] = std::min(fenced[i], c.units->clocks[groupIndex * kGroupWarps + w].fenced[i]);
-  op.cellsA.clear();
-  if (!op.aInRegisters) checkOperand(op, c, fenced, "A", op.a, kRows, op.transposed & kTransposeA, op.cellsA);
-  checkOperand(op, c, fenced, "B", op.b, op.n, op.transposed & kTransposeB, op.cellsB);
+  checkFences(op, c, groupIndex);
   ++g.issued;
   for (unsigned w = 0; w < kGroupWarps; ++w)
     if (uint64_t lanes = g.waiting[w]) {

@@ -15,10 +15,11 @@ std::unique_ptr<tlx::sim::Program> program(const std::string &body, const char *
                                            unsigned sharedBytes = 0, std::vector<std::string> pointerNames = {});
 
 /// The packed parameter buffer: each value at its natural alignment.
-template <typename... T> std::vector<uint8_t> params(T... values) {
+template <typename... T> std::vector<uint8_t> params(const T &...values) {
   std::vector<uint8_t> buffer;
-  auto add = [&](auto v) {
-    size_t at = (buffer.size() + sizeof v - 1) / sizeof v * sizeof v;
+  auto add = [&](const auto &v) {
+    constexpr size_t align = alignof(std::remove_cvref_t<decltype(v)>);
+    size_t at = (buffer.size() + align - 1) / align * align;
     buffer.resize(at + sizeof v);
     std::memcpy(buffer.data() + at, &v, sizeof v);
   };
