@@ -9,7 +9,10 @@
 // launcher checks of each descriptor that pointer and strides are multiples of 16 bytes, which multiple_of tells to axis analysis.
 #include <set>
 
+#include "llvm/ADT/STLExtras.h"
+
 #include "ir/builder.h"
+#include "ir/descriptors.h"
 #include "passes/axis_analysis.h"
 #include "passes/passes.h"
 
@@ -97,11 +100,11 @@ private:
         if (step.op == Fact::Op::Arg) step.value = moved[size_t(step.value)];
   }
 
-  /// A tile of rank 1 along dimension d of the block.
-  Value *along(Value *tile, unsigned d, llvm::ArrayRef<int64_t> block) {
-    for (unsigned i = 0; i < block.size(); ++i)
+  /// A tile of rank 1 along dimension d of the shape.
+  Value *along(Value *tile, unsigned d, llvm::ArrayRef<int64_t> shape) {
+    for (unsigned i = 0; i < shape.size(); ++i)
       if (i != d) tile = b.expandDims(tile, i);
-    return tile->type.shape() == block ? tile : b.broadcast(tile, block);
+    return tile->type.shape() == shape ? tile : b.broadcast(tile, shape);
   }
 
   Value *plus(Value *a, Value *c) { return a ? b.binary(Opcode::Add, a, c) : c; }
@@ -111,27 +114,32 @@ private:
     const bool isLoad = op.is(Opcode::DescLoad);
     const Fields &f = fields[op.operand(0)];
     const llvm::ArrayRef<int64_t> block = op.operand(0)->type.shape();
+    const llvm::ArrayRef<int64_t> shape = isLoad ? op.result()->type.shape() : op.operand(1)->type.shape();
     const unsigned rank = block.size(), first = isLoad ? 1 : 2;
+    llvm::SmallVector<int, 5> tileDims(rank, -1); // of the block's dimensions; none for those that the tile leaves out
+    for (auto [t, d] : llvm::enumerate(*blockDimensions(block, shape))) tileDims[d] = int(t);
     b.at(&op);
     b.loc = op.loc;
     Value *start = nullptr, *offsets = nullptr, *mask = nullptr;
     for (unsigned d = 0; d < rank; ++d) {
-      Value *index = op.operand(first + d), *range = b.arange(0, block[d]);
-      Value *element = b.binary(Opcode::Add, b.splat(index, block[d]), range);
+      const bool inTile = tileDims[d] >= 0;
+      Value *index = op.operand(first + d), *range = inTile ? b.arange(0, block[d]) : nullptr;
+      Value *element = inTile ? b.binary(Opcode::Add, b.splat(index, block[d]), range) : index;
       // The sum wraps only from beyond the last element to below the first, and both are outside.
-      Value *inside = b.cmp(Pred::Lt, element, b.splat(f.shape[d], block[d]));
+      Value *inside = b.cmp(Pred::Lt, element, inTile ? b.splat(f.shape[d], block[d]) : f.shape[d]);
       if (!nonNegative.contains({&op, first + d}))
         inside = both(b.cmp(Pred::Ge, element, b.constant(element->type, 0)), inside);
-      mask = both(mask, along(inside, d, block));
-      Value *wide = b.cast(index, Scalar::I64), *step = b.cast(range, Scalar::I64);
+      mask = both(mask, inTile ? along(inside, unsigned(tileDims[d]), shape) : b.splat(inside, shape));
+      Value *wide = b.cast(index, Scalar::I64), *step = inTile ? b.cast(range, Scalar::I64) : nullptr;
       if (d + 1 < rank) {
         wide = b.binary(Opcode::Mul, wide, f.strides[d]);
-        step = b.binary(Opcode::Mul, step, b.splat(f.strides[d], block[d]));
+        if (inTile) step = b.binary(Opcode::Mul, step, b.splat(f.strides[d], block[d]));
       }
       start = plus(start, wide);
-      offsets = plus(offsets, along(step, d, block));
+      if (inTile) offsets = plus(offsets, along(step, unsigned(tileDims[d]), shape));
     }
-    Value *pointer = b.addptr(b.splat(b.addptr(f.pointer, start), block), offsets);
+    Value *pointer = b.splat(b.addptr(f.pointer, start), shape);
+    if (offsets) pointer = b.addptr(pointer, offsets);
     if (isLoad) {
       op.result()->replaceAllUsesWith(b.load(pointer, mask));
     } else if (op.hasAttr(Attr::reduce)) {

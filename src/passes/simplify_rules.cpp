@@ -2,6 +2,8 @@
 // The equations of simplify. No rule changes the layout of a value that stays.
 #include "passes/simplify_p.h"
 
+#include "ir/descriptors.h"
+
 namespace tlx::passes::detail {
 using namespace ir;
 
@@ -288,6 +290,16 @@ bool Rules::shapes() {
     return becomes(x(0)); // where it already has the layout
   }
   if (op->is(Trans) && !llvm::is_sorted(op->listAttr(Attr::perm))) return false;
+  if (op->is(Reshape)) // reshape(desc_load d) == desc_load d, where extents of 1 go
+    if (Op *load = defBy(x(0), DescLoad))
+      if (!type().layout() && x(0)->hasOneUse() && blockDimensions(load->operand(0)->type.shape(), type().shape())) {
+        b.at(load);
+        b.loc = load->loc;
+        llvm::SmallVector<Value *, 6> operands(load->operands().begin(), load->operands().end());
+        Value *made = b.create(DescLoad, operands, type())->result();
+        b.at(op);
+        return becomes(made);
+      }
   if (op->is(ExpandDims)) return false;
   return becomes(x(0)); // broadcast, reshape to the same type; identical permutation
 }
@@ -308,6 +320,12 @@ bool Rules::pointers() {
 }
 
 bool Rules::memory() {
+  if (op->is(Opcode::DescStore)) { // desc_store d, reshape(x) == desc_store d, x, where extents of 1 came
+    Op *reshape = defBy(x(1), Opcode::Reshape);
+    if (!reshape || x(1)->type.layout() || !blockDimensions(x(0)->type.shape(), reshape->operand(0)->type.shape())) return false;
+    op->setOperand(1, reshape->operand(0));
+    return true;
+  }
   const bool load = op->is(Opcode::Load);
   if (!load && !op->is(Opcode::Store) && !op->is(Opcode::AtomicRmw) && !op->is(Opcode::AtomicCas)) {
     if (op->is(Opcode::Assume) && intOf(x(0)) == 1) { // nothing new
