@@ -40,11 +40,22 @@ std::string load2(const char *pointer, int64_t rows, int64_t columns) {
   return std::string("load(") + pointer + " + " + offsets({rows, columns}) + ")";
 }
 
+bool isFp8(const std::string &type) {
+  return type.rfind("f8", 0) == 0;
+}
+/// Targets whose matrix instructions take the type.
+bool takes(const std::string &target, const std::string &type) {
+  if (type == "u8") return target.rfind("sm_", 0) == 0;
+  if (isFp8(type)) return target == (type.find("fnuz") == std::string::npos ? "gfx950" : "gfx942");
+  return true;
+}
+
 void dot(const std::string &type, Product p, int warps, bool transA, bool transB, const std::string &precision = "",
-         double rtol = 0) {
+         double rtol = 0, std::string typeB = "") {
+  if (typeB.empty()) typeB = type;
   Rng rng(uint64_t(p.m * 31 + p.n * 7 + p.k + warps));
   const std::string acc = accumulator(type);
-  Array a(type, size_t(p.m * p.k)), b(type, size_t(p.k * p.n)), c(acc, size_t(p.m * p.n)), y(acc, c.count),
+  Array a(type, size_t(p.m * p.k)), b(typeB, size_t(p.k * p.n)), c(acc, size_t(p.m * p.n)), y(acc, c.count),
       z(acc, c.count);
   bool wide = rtol > 0; // normal numbers, else exact integers
   if (wide) {
@@ -59,10 +70,11 @@ void dot(const std::string &type, Product p, int warps, bool transA, bool transB
   if (transB) bv = transposed(bv, p.n, p.k);
   std::vector<double> want = multiply(av, bv, p, values(c)), wantZ = multiply(av, bv, p);
   std::string named = precision.empty() ? "" : ", precision = \"" + precision + "\"";
-  Job job{replace("kernel k(a: *$T, b: *$T, c: *$C, y: *$C, z: *$C) launch(num_warps = $W) {\n  let va = $A;\n  let vb "
+  Job job{replace("kernel k(a: *$T, b: *$U, c: *$C, y: *$C, z: *$C) launch(num_warps = $W) {\n  let va = $A;\n  let vb "
                   "= $B;\n  let vc = $L;\n"
                   "  store(y + $O, dot(va, vb, vc$P)); store(z + $O, dot(va, vb$P));\n}\n",
                   {{"T", type},
+                   {"U", typeB},
                    {"C", acc},
                    {"W", number(warps)},
                    {"A", transA ? load2("a", p.k, p.m) + ".T" : load2("a", p.m, p.k)},
@@ -75,10 +87,9 @@ void dot(const std::string &type, Product p, int warps, bool transA, bool transB
           {&y, &z},
           {}};
   job.inOrderOnly = warps == 1 || p.m * p.n * p.k > 40000;
-  if (type == "u8")
-    job.on.erase(std::remove(job.on.begin(), job.on.end(), "gfx942"), job.on.end()); // refused, see below
+  std::erase_if(job.on, [&](const std::string &target) { return !takes(target, type); }); // refused, see below
   execute(job, [&](const std::string &where) {
-    std::string w = where + " " + type + " " + p.text() + " warps " + number(warps) + (transA ? " A^T" : "") +
+    std::string w = where + " " + type + (typeB == type ? " " : " " + typeB + " ") + p.text() + " warps " + number(warps) + (transA ? " A^T" : "") +
                     (transB ? " B^T" : "") + named;
     double scale = wide ? rtol * double(p.k) : 0;
     expectClose(y, want, scale, 0, w + " with acc"), expectClose(z, wantZ, scale, 0, w);
@@ -95,10 +106,35 @@ TEST_CASE("dot: every type, small and odd tiles") {
 
 TEST_CASE("dot: what a target lacks is refused, not computed in another type") {
   if (!onSimulator()) return;
-  std::string text = "kernel k(a: *u8, y: *i32) launch(num_warps = 1) {\n  let v = load(a + " + offsets({16, 16}) +
-                     ");\n  store(y + " + offsets({16, 16}) + ", dot(v, v));\n}\n";
-  CHECK_THROWS_WITH_AS(compileText(text, {"operations.tlx", "", {}, {}}, "gfx942"),
-                       doctest::Contains("dot of u8 has no matrix instruction on gfx942"), std::runtime_error);
+  auto refused = [](const char *a, const char *b, const char *acc, const char *target, const std::string &message) {
+    std::string text = replace("kernel k(a: *$A, b: *$B, y: *$C) launch(num_warps = 1) {\n  store(y + $O, dot(load(a + $O), load(b + $O)));\n}\n",
+                               {{"A", a}, {"B", b}, {"C", acc}, {"O", offsets({32, 32})}});
+    CAPTURE(text);
+    const std::string place = ":2:" + std::to_string(15 + offsets({32, 32}).size()) + ": error: "; // of dot
+    CHECK_THROWS_WITH_AS(compileText(text, {"operations.tlx", "", {}, {}}, target), doctest::Contains((place + message).c_str()),
+                         std::runtime_error);
+  };
+  const std::string lacks = " has no matrix instruction on ", nearest = "; the nearest type that it has is ", with = ": convert the operands with .to(";
+  for (const char *target : {"gfx942", "gfx950"})
+    refused("u8", "u8", "i32", target, "dot of u8" + lacks + target + nearest + "f16" + with + "f16)");
+  refused("f8e4m3", "f8e4m3", "f32", "gfx942", "dot of f8e4m3" + lacks + "gfx942" + nearest + "f8e4m3fnuz" + with + "f8e4m3fnuz)");
+  refused("f8e5m2", "f8e4m3", "f32", "gfx942", "dot of f8e5m2" + lacks + "gfx942" + nearest + "f8e5m2fnuz" + with + "f8e5m2fnuz)");
+  refused("f8e5m2fnuz", "f8e5m2fnuz", "f32", "gfx950", "dot of f8e5m2fnuz" + lacks + "gfx950" + nearest + "f8e5m2" + with + "f8e5m2)");
+  refused("f8e4m3", "f8e4m3fnuz", "f32", "gfx950", "dot of f8e4m3fnuz" + lacks + "gfx950" + nearest + "f8e4m3" + with + "f8e4m3)"); // B alone
+  refused("f8e4m3", "f8e4m3", "f32", "sm_80", "dot of f8e4m3" + lacks + "sm_80" + nearest + "f16" + with + "f16)");
+  refused("f8e4m3fnuz", "f8e4m3fnuz", "f32", "sm_90a", "dot of f8e4m3fnuz" + lacks + "sm_90a" + nearest);
+}
+
+// gfx942 has the fnuz forms, gfx950 the others; the two of a pair mix.
+TEST_CASE("dot: 8-bit floats") {
+  for (const char *suffix : {"", "fnuz"})
+    for (const char *a : {"f8e4m3", "f8e5m2"})
+      for (const char *b : {"f8e4m3", "f8e5m2"}) {
+        const std::string typeA = std::string(a) + suffix, typeB = std::string(b) + suffix;
+        for (const Product &p : {Product{16, 16, 32}, {64, 32, 64}, {48, 80, 96}, {32, 32, 16}, {5, 7, 3}, {16, 16, 8}})
+          for (int t = 0; t < 4; ++t) dot(typeA, p, p.m % 3 ? 4 : 1, t & 1, t & 2, "", 0, typeB);
+        dot(typeA, {64, 64, 64}, 4, false, true, "", 1e-6, typeB); // all exponents: products and sums are rounded in f32
+      }
 }
 
 TEST_CASE("dot: transposed operands") {

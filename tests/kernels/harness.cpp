@@ -136,7 +136,7 @@ std::vector<std::string> targets() {
     for (std::string t; std::getline(s, t, ',');) out.push_back(t);
     return out;
   }
-  if (onSimulator()) return {"sm_80", "sm_90a", "gfx942"};
+  if (onSimulator()) return {"sm_80", "sm_90a", "gfx942", "gfx950"};
   return deviceId().rfind("cuda", 0) == 0 ? std::vector<std::string>{"sm_80", "sm_90a"} : std::vector<std::string>{"gfx942"};
 }
 std::vector<Setting> settings(const std::string &target, unsigned seeds) {
