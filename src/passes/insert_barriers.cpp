@@ -6,7 +6,8 @@
 //   %y = local_load %s         ->      barrier
 //                                      %y = local_load %s
 //
-// Views of a ring with different {ring} numbers are different slots within an iteration. Over a loop's back edge that is forgotten.
+// Views of a ring with different {ring} numbers are different slots within an iteration of the loop that steps through the ring: the slot
+// with number n is that with n - 1 in the next one. Behind the loop that is forgotten.
 //
 // Asynchronous accesses last until something waits for them:
 //   async_copy         writes until an async_wait covers it, whatever barriers stand between: the wait makes it a write of that moment, which the
@@ -27,14 +28,16 @@ namespace {
 
 struct Access {
   int64_t begin, end;
-  int64_t ring; // -1: any slot
+  int64_t ring, depth; // number and count of slots; number -1: any
+  const Op *loop;      // in which the number counts
   const Op *alloc;
   bool managed;
+  int64_t age = 0;     // of a dot in flight: groups issued since
   bool operator==(const Access &) const = default;
   bool meets(const Access &o) const {
     if (end <= o.begin || o.end <= begin) return false;
     if (alloc != o.alloc) return true;
-    return !managed && (ring < 0 || o.ring < 0 || ring == o.ring);
+    return !managed && (ring < 0 || o.ring < 0 || loop != o.loop || ring == o.ring);
   }
 };
 using Accesses = std::vector<Access>;
@@ -65,11 +68,35 @@ struct State {
     add(dots, o.dots), add(stores, o.stores), add(unfenced, o.unfenced);
   }
   void barrier() { reads.clear(), writes.clear(); }
-  void forgetSlots() {
-    each([](Accesses &list) {
-      Accesses any;
-      for (Access a : list) a.ring = -1, add(any, a);
-      list = std::move(any);
+  /// All but the last `pending` groups of dots are complete: what they read was read until now.
+  void retireDots(int64_t pending) {
+    Accesses left;
+    for (Access a : dots) {
+      if (a.age < pending) {
+        left.push_back(a);
+      } else {
+        a.age = 0;
+        add(reads, a);
+      }
+    }
+    dots = std::move(left);
+  }
+  void issueDot(const Accesses &operands) {
+    constexpr int64_t kOld = 16; // ages end somewhere, so that states do
+    Accesses older;
+    for (Access a : dots) a.age = std::min(a.age + 1, kOld), add(older, a);
+    dots = std::move(older);
+    add(dots, operands);
+  }
+  /// What slots are called in the next iteration of `loop`, or behind it.
+  void renumber(const Op *loop, bool leaves) {
+    each([&](Accesses &list) {
+      Accesses renamed;
+      for (Access a : list) {
+        if (a.ring >= 0) a.ring = a.loop == loop && !leaves ? (a.ring + a.depth - 1) % a.depth : -1;
+        add(renamed, a);
+      }
+      list = std::move(renamed);
     });
   }
 };
@@ -85,13 +112,14 @@ struct Inserter {
 
   Access accessOf(Value *buffer) {
     int64_t ring = -1;
+    const Op *loop = nullptr;
     while (!buffer->def()->is(Opcode::LocalAlloc)) {
-      if (buffer->def()->hasAttr(Attr::ring)) ring = buffer->def()->intAttr(Attr::ring);
+      if (buffer->def()->hasAttr(Attr::ring)) ring = buffer->def()->intAttr(Attr::ring), loop = buffer->def()->parentOp();
       buffer = buffer->def()->operand(0);
     }
     Op *alloc = buffer->def();
     int64_t at = alloc->intAttr(Attr::offset);
-    return {at, at + bufferBytes(buffer->type), ring, alloc, alloc->intAttr(Attr::managed) != 0};
+    return {at, at + bufferBytes(buffer->type), ring, int64_t(buffer->type.depth()), loop, alloc, alloc->intAttr(Attr::managed) != 0};
   }
 
   // --- what an op does ---------------------------------------------------------------------------------------------
@@ -181,10 +209,7 @@ struct Inserter {
       if (target.tma) add(s.unfenced, s.copies);
       if (op.intAttr(Attr::pending) == 0) s.copies.clear();
       return;
-    case Opcode::AsyncDotWait: // what has retired was read until now
-      add(s.reads, s.dots);
-      if (op.intAttr(Attr::pending) == 0) s.dots.clear();
-      return;
+    case Opcode::AsyncDotWait: return s.retireDots(op.intAttr(Attr::pending));
     case Opcode::If: {
       State other = s;
       run(op.body(0), s);
@@ -200,7 +225,8 @@ struct Inserter {
     prepare(op, e, s);
     add(s.reads, e.reads), add(s.writes, e.writes);
     if (e.copy) add(s.copies, e.writes);
-    add(e.dot ? s.dots : s.stores, e.asyncReads);
+    if (e.dot) s.issueDot(e.asyncReads);
+    else add(s.stores, e.asyncReads);
     if (target.tma) add(s.unfenced, e.reads), add(s.unfenced, e.writes);
     if (op.is(Opcode::Single)) {
       for (Op &inner : op.body())
@@ -229,14 +255,14 @@ struct Inserter {
         exit = iteration;
         run(op.body(1), iteration);
       }
-      iteration.forgetSlots();
+      iteration.renumber(&op, false);
       State next = entry;
       next.merge(iteration);
       if (next == entry) break;
       entry = std::move(next);
     }
     if (op.is(Opcode::For)) exit = entry;
-    exit.forgetSlots();
+    exit.renumber(&op, true);
     s = exit;
     loops[&op] = {entry, exit};
   }

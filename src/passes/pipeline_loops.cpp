@@ -14,13 +14,15 @@
 //                                        async_wait {pending = 0}
 //
 // Loads that cp.async cannot do (no such unit, or less than 4 bytes an access) are loaded into registers at the top and stored to their
-// slot at the bottom of the iteration; the same barrier publishes them. What a load's address needs (the slice) is cloned and runs
+// slot at the bottom of the iteration; the same barrier publishes them. Where wgmma reads the rings, it stays in flight into the next
+// iteration, and the copies run S - 2 iterations ahead. What a load's address needs (the slice) is cloned and runs
 // S - 1 iterations ahead in carried values of its own.
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SetVector.h"
 
 #include "ir/builder.h"
+#include "passes/async_dots.h"
 #include "passes/axis_analysis.h"
 #include "passes/direct_copies.h"
 #include "passes/passes.h"
@@ -58,6 +60,7 @@ struct LoopPipeliner {
     if (!seen.insert(v).second) return false;
     for (const Use &use : v->uses()) {
       if (use.op->is(Opcode::Dot) && use.index < 2) return true;
+      if (use.op->is(Opcode::LocalStore) && use.index == 1) return true; // the buffer of an async_dot
       if (use.op->isTerminator() || !(use.op->has(Pure))) continue;
       for (unsigned i = 0; i < use.op->numResults(); ++i)
         if (feedsDot(use.op->result(i), seen)) return true;
@@ -134,7 +137,7 @@ struct LoopPipeliner {
     bool ordered = false; // what an atomic of the loop acquires, no load may read before it
     body.walk([&](Op &op) {
       ordered |= op.hasAttr(Attr::order) && op.strAttr(Attr::order) != "relaxed";
-      hasDot |= op.is(Opcode::Dot);
+      hasDot |= op.is(Opcode::Dot) || op.is(Opcode::AsyncDot);
       if (op.is(Opcode::Store) || op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) stores.push_back(&op);
     });
     argInSlice.assign(loop->numResults(), false);
@@ -162,7 +165,9 @@ struct LoopPipeliner {
         continue;
       }
       unsigned bytes = axis.prefixWidth(op) * scalarBytes(op.result()->type.scalar());
-      bool zeroOther = op.numOperands() < 3 || isZero(op.operand(2));
+      // cp.async knows neither another value nor hints of the cache: such loads go through registers.
+      const bool hinted = op.hasAttr(Attr::cache) || op.hasAttr(Attr::eviction);
+      bool zeroOther = !hinted && (op.numOperands() < 3 || isZero(op.operand(2)));
       std::optional<DirectRing> direct = zeroOther ? directRing(op) : std::nullopt;
       loads.push_back({&op, direct || (target.cpAsync && bytes >= 4 && zeroOther), op.loc, std::move(direct)});
     }
@@ -192,10 +197,26 @@ struct LoopPipeliner {
     return def && def->is(Opcode::Constant) && def->intAttr(Attr::value, 0) == 0 && llvm::bit_cast<uint64_t>(def->floatAttr(Attr::value)) == 0;
   }
 
+  /// The store of a loaded tile to the buffer that an async_dot of the loop reads: the ring takes the buffer's place.
+  static Op *bufferStore(const Op &load) {
+    for (const Use &use : load.result()->uses())
+      if (use.op->is(Opcode::LocalStore) && use.index == 1 && use.op->parent() == load.parent() &&
+          use.op->operand(0)->def()->is(Opcode::LocalAlloc) && use.op->operand(0)->def()->parent() == load.parent())
+        return use.op;
+    return nullptr;
+  }
+
   // --- rings ----------------------------------------------------------------------------------------------------
   void makeRings() {
     for (RingLoad &r : loads) {
       Type t = r.load->result()->type;
+      if (Op *store = bufferStore(*r.load)) {
+        Builder b(module);
+        b.at(loop);
+        b.loc = r.loc;
+        r.ring = b.localAlloc(t.scalar(), t.shape(), unsigned(stages), store->operand(0)->type.sharedLayout());
+        continue;
+      }
       llvm::SmallVector<const layout::TileLayout *, 4> accesses{t.layout()};
       for (const Use &use : r.load->result()->uses()) {
         if (use.op->is(Opcode::ConvertLayout)) accesses.push_back(use.op->result()->type.layout());
@@ -245,6 +266,8 @@ struct LoopPipeliner {
         Value *other = r.load->numOperands() > 2 ? mapped(map, r.load->operand(2)) : nullptr;
         Op *load = b.create(Opcode::Load, {pointer, mask}, r.load->result()->type);
         if (other) load->addOperand(other);
+        for (Attr hint : {Attr::cache, Attr::eviction})
+          if (r.load->hasAttr(hint)) load->setAttr(hint, r.load->strAttr(hint).str());
         registers.push_back(load->result());
       }
     }
@@ -266,6 +289,9 @@ struct LoopPipeliner {
     bool viaRegisters = llvm::any_of(loads, [](const RingLoad &r) { return !r.async; });
     // Registers bridge one iteration only: with nothing asynchronous two slots do.
     if (!async) stages = 2;
+    // wgmma in flight reads the slot before this iteration's: the copies then stay one slot behind it.
+    const bool units = llvm::any_of(loads, [](const RingLoad &r) { return bufferStore(*r.load); });
+    const int64_t ahead = stages - (units && async && !viaRegisters && stages > 2 ? 2 : 1);
     makeRings();
     std::vector<Op *> ordered;
     for (Op &op : oldBody)
@@ -280,11 +306,11 @@ struct LoopPipeliner {
     Value *trips = tripCount(b, lo, hi, step);
     Type count = trips->type;
 
-    // Prologue: iterations 0 … S - 2.
+    // Prologue: iterations 0 … ahead - 1.
     Map map;
     for (unsigned i = 0; i < loop->numResults(); ++i) map[oldBody.arg(1 + i)] = loop->operand(3 + i);
     map[oldBody.arg(0)] = lo;
-    for (int64_t s = 0; s + 1 < stages; ++s) {
+    for (int64_t s = 0; s < ahead; ++s) {
       b.loc = loop->loc;
       Value *guard = b.cmp(Pred::Gt, trips, b.constant(count, s));
       Map inner = map;
@@ -295,7 +321,7 @@ struct LoopPipeliner {
       advance(b, map, inner, step);
     }
 
-    // The new loop carries, behind the old values: the slice's values S - 1 iterations ahead, the ahead iteration's number, and the two slots.
+    // The new loop carries, behind the old values: the slice's values that many iterations ahead, the ahead iteration's number, and the two slots.
     llvm::SmallVector<Value *, 16> inits(loop->operands().begin() + 3, loop->operands().end());
     llvm::SmallVector<unsigned, 8> aheadArgs;
     for (unsigned i = 0; i < loop->numResults(); ++i)
@@ -305,9 +331,9 @@ struct LoopPipeliner {
       }
     b.loc = loop->loc;
     unsigned kAhead = inits.size();
-    inits.push_back(b.constant(count, stages - 1));
+    inits.push_back(b.constant(count, ahead));
     inits.push_back(b.constI32(0));
-    inits.push_back(b.constI32(stages - 1));
+    inits.push_back(b.constI32(ahead));
     inits.push_back(map[oldBody.arg(0)]); // the ahead iteration's loop variable
     Op *fresh = b.forLoop(lo, hi, step, inits);
     Block &body = fresh->body();
@@ -319,33 +345,34 @@ struct LoopPipeliner {
     for (Op *op : oldBody.ops()) op->moveTo(body);
     Op *oldYield = body.terminator();
 
-    Map ahead;
-    ahead[body.arg(0)] = body.arg(1 + kAhead + 3);
-    for (unsigned j = 0; j < aheadArgs.size(); ++j) ahead[body.arg(1 + aheadArgs[j])] = body.arg(1 + loop->numResults() + j);
+    Map later;
+    later[body.arg(0)] = body.arg(1 + kAhead + 3);
+    for (unsigned j = 0; j < aheadArgs.size(); ++j) later[body.arg(1 + aheadArgs[j])] = body.arg(1 + loop->numResults() + j);
     Value *number = body.arg(1 + kAhead), *consumer = body.arg(1 + kAhead + 1), *producer = body.arg(1 + kAhead + 2);
 
     Builder in(module);
     if (body.front()) in.at(body.front());
     in.loc = loop->loc;
-    if (async) in.create(Opcode::AsyncWait, {}, {})->setAttr(Attr::pending, stages - 2);
+    if (async) in.create(Opcode::AsyncWait, {}, {})->setAttr(Attr::pending, ahead - 1);
+    if (units) in.create(Opcode::FenceProxy, {}, {});
     in.create(Opcode::Barrier, {}, {});
     Value *guard = in.cmp(Pred::Lt, number, trips);
-    cloneSlice(in, ahead, guard);
-    auto registers = issue(in, ahead, guard, producer, stages - 1);
+    cloneSlice(in, later, guard);
+    auto registers = issue(in, later, guard, producer, ahead);
 
     for (RingLoad &r : loads) consume(r, consumer);
 
     Builder out(module);
     out.at(oldYield);
     out.loc = loop->loc;
-    if (viaRegisters) storeRegisters(out, registers, producer, stages - 1);
+    if (viaRegisters) storeRegisters(out, registers, producer, ahead);
     out.loc = loop->loc;
     llvm::SmallVector<Value *, 16> yields(oldYield->operands());
-    for (unsigned i : aheadArgs) yields.push_back(mapped(ahead, oldYield->operand(i)));
+    for (unsigned i : aheadArgs) yields.push_back(mapped(later, oldYield->operand(i)));
     yields.push_back(out.binary(Opcode::Add, number, out.constant(count, 1)));
     yields.push_back(wrap(out, consumer));
     yields.push_back(wrap(out, producer));
-    yields.push_back(out.binary(Opcode::Add, ahead[body.arg(0)], step));
+    yields.push_back(out.binary(Opcode::Add, later[body.arg(0)], step));
     out.yield(yields);
     oldYield->erase();
 
@@ -357,6 +384,7 @@ struct LoopPipeliner {
     }
     // The old loop still needs a terminator to be well-formed while it is erased.
     loop->erase();
+    if (ahead + 1 < stages) deferDots(module, *fresh);
   }
 
   Value *wrap(Builder &b, Value *slotIndex) {
@@ -379,6 +407,12 @@ struct LoopPipeliner {
     b.loc = r.loc;
     Value *view = slot(b, r.ring, consumer, 0);
     Value *v = r.load->result();
+    if (Op *store = bufferStore(*r.load)) {
+      Op *alloc = store->operand(0)->def();
+      alloc->result()->replaceAllUsesWith(view);
+      store->erase();
+      alloc->erase();
+    }
     std::vector<Use> uses(v->uses().begin(), v->uses().end());
     Value *plain = nullptr;
     for (const Use &use : uses) {
