@@ -437,8 +437,8 @@ TLX_API tlx_status tlx_kernel_prepare(const tlx_kernel *kernel, const tlx_device
 /** Launches on options->stream and returns without waiting (the simulator returns when it has finished). `args` in the order of the
  *  kernel's declaration; `options` must not be NULL. Where a tensor_desc is a tensor map (sm_90a), the map is encoded once and used again
  *  while data, shape and strides of that argument stay the same.
- *  Errors: INVALID_ARGUMENT (number, type or range of arguments, a rule of tlx_tensor, grid beyond the device's limits), FACT (names the fact and the values),
- *  FINDINGS (simulator), UNSUPPORTED, DRIVER, OUT_OF_MEMORY. */
+ *  Errors: INVALID_ARGUMENT (number, type or range of arguments, a rule of tlx_tensor, grid beyond the device's limits), FACT (names the
+ *  fact and the values), FINDINGS (simulator), UNSUPPORTED, DRIVER, OUT_OF_MEMORY. */
 TLX_API tlx_status tlx_kernel_launch(const tlx_kernel *kernel, const tlx_device *device, const tlx_launch_options *options,
                                      const tlx_arg *args, size_t num_args, tlx_error **error);
 /** The fast path: `args` is a buffer of tlx_kernel_packed_size() bytes with each argument at its offset; a tensor_desc as
@@ -446,8 +446,8 @@ TLX_API tlx_status tlx_kernel_launch(const tlx_kernel *kernel, const tlx_device 
 TLX_API tlx_status tlx_kernel_launch_packed(const tlx_kernel *kernel, const tlx_device *device,
                                             const tlx_launch_options *options, const void *args, size_t size,
                                             tlx_error **error);
-/** Writes the bytes that stand for `tensor` in the packed buffer, at the offset of argument `index`, to `out`: `size` of them, which must be
- *  the size that tlx_kernel_arg says. They hold for launches of this kernel on this device while the tensor's memory lives. Errors:
+/** Writes the bytes that stand for `tensor` in the packed buffer, at the offset of argument `index`, to `out`: `size` of them, which must
+ *  be the size that tlx_kernel_arg says. They hold for launches of this kernel on this device while the tensor's memory lives. Errors:
  *  INVALID_ARGUMENT (no tensor_desc, another size, a rule of tlx_tensor), NOT_FOUND (index), UNSUPPORTED (no tensor maps), DRIVER. */
 TLX_API tlx_status tlx_kernel_encode_tensor(const tlx_kernel *kernel, const tlx_device *device, size_t index, const tlx_tensor *tensor,
                                             void *out, size_t size, tlx_error **error);
