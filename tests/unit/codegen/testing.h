@@ -88,6 +88,6 @@ template <typename T> std::vector<T> download(const sim::Memory &memory, const T
 /// Fails with the findings if there are some.
 void checkRan(const sim::LaunchResult &result);
 
-inline constexpr const char *kTargets[] = {"sm_80", "sm_90a", "gfx942"};
+inline constexpr const char *kTargets[] = {"sm_80", "sm_90a", "gfx942", "gfx950"};
 
 } // namespace tlx::codegen_test
