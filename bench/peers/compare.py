@@ -49,6 +49,8 @@ class Process:
 
     def ask(self, limit, **order):
         """The answer, or {} after which `absent` is set."""
+        if not self.process:
+            return {}
         try:
             self.process.stdin.write(json.dumps(order) + "\n")
             self.process.stdin.flush()
@@ -82,7 +84,8 @@ def start_groups(options):
     else:
         named = [("torch", options.torch_python, None, None), ("tlxjit", options.torch_python, None, {"target": options.target}),
                  ("triton", options.triton_python or options.torch_python, None, None), ("tlx", options.torch_python, options.peers, None)]
-    chosen = [n for n in named if not options.groups or n[0] in options.groups]
+    wanted = options.groups or (["torch", "tlxjit"] if options.tune else None)
+    chosen = [n for n in named if not wanted or n[0] in wanted]
     processes = []
     for group, python, path, extra in chosen:
         p = Process(group, python, path, extra)
@@ -113,7 +116,9 @@ def measure(processes, work, options, meter, rng, tuning=None):
                 turn["called"] = owners[name].ask(60, do="called", contender=name, warm=options.warm / 2, timed=options.timed / 2).get("seconds")
             if turn["alone"] is None or owners[name].absent:
                 failed[name] = alone.get("problem") or owners[name].absent or "no answer"
-                del owners[name], results[name]
+                del owners[name]
+                if not results[name]["turns"]:
+                    del results[name]
             else:
                 results[name]["turns"].append(turn)
     for p in processes:
@@ -160,7 +165,7 @@ def parse():
     parser.add_argument("--triton-python", help="Python with stock Triton; default: that of PyTorch")
     parser.add_argument("--peers", help="folder with the unpacked TLX and FA3 wheels")
     parser.add_argument("--out", type=pathlib.Path, default=HERE.parent / "results")
-    parser.add_argument("--name", help="of the files; default: DATE-peers")
+    parser.add_argument("--name", help="of the files, which are written over; default: DATE-peers, or with a number if that is taken")
     parser.add_argument("--commit", help="default: asked of git, or the file `commit` of a pack")
     options = parser.parse_args()
     options.rounds = options.rounds or (1 if options.dry_run else 2 if options.quick or options.tune else 5)
@@ -189,7 +194,9 @@ def main():
         import check_configs
         document["configs"] = check_configs.check()
     processes = start_groups(options)
-    path = report.free_name(options.out, options.name or time.strftime("%F", time.gmtime()) + ("-tune" if options.tune else "-peers"))
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / options.name if options.name else report.free_name(
+        options.out, time.strftime("%F", time.gmtime()) + ("-tune" if options.tune else "-peers"))
     for work in choose_works(options):
         if time.monotonic() - begin > options.budget:
             document["left_out"].append(work.name)

@@ -10,7 +10,6 @@ ORDER = ["tlxjit", "cublas", "cudnn", "copy", "fa3", "tlx", "triton", "torch"]
 
 def free_name(folder, name):
     """folder/name, or name-2, … if that is taken."""
-    folder.mkdir(parents=True, exist_ok=True)
     number, path = 1, folder / name
     while path.with_name(path.name + ".json").exists():
         number += 1
@@ -22,9 +21,10 @@ def _sorted(contenders):
     return sorted(contenders, key=lambda n: (ORDER.index(n) if n in ORDER else len(ORDER), n))
 
 
-def ratio(work, name="tlxjit", key="alone"):
-    c, yard = work["contenders"], work["yardstick"]
-    return c[name][key] / c[yard]["alone"] if name in c and yard in c and c[name].get(key) else None
+def ratio(work, name="tlxjit", to=None):
+    """Of kernels alone; `to`: the work's yardstick."""
+    c, yard = work["contenders"], to or work["yardstick"]
+    return c[name]["alone"] / c[yard]["alone"] if name in c and yard in c else None
 
 
 def _number(value, digits=0):
@@ -51,13 +51,15 @@ def _tables(works):
                            f"{note.get('registers', '–')}, {note.get('shared_bytes', '–')} |")
             continue
         yield f"\n## {kind}: {group[0]['unit']} of the kernel alone / as called\n"
-        yield f"| work | {' | '.join(names)} | tlxjit to {group[0]['yardstick']} | as called to alone |"
-        yield "|---" * (len(names) + 3) + "|"
+        others = [n for n in names if n != "tlxjit"]
+        yield f"| work | {' | '.join(names)} | {' | '.join(f'tlxjit to {n}' for n in others)} | as called to alone |"
+        yield "|---" * (len(names) + len(others) + 2) + "|"
         for work in group:
             cells = [f"{c['alone']:.0f} / {_number(c['called'])}" if (c := work["contenders"].get(name)) else "–" for name in names]
             own = work["contenders"].get("tlxjit", {})
             called = own["called"] / own["alone"] if own.get("called") else None
-            yield f"| {work['name']} | {' | '.join(cells)} | {_number(ratio(work), 3)} | {_number(called, 3)} |"
+            cells += [_number(ratio(work, to=n), 3) for n in others] + [_number(called, 3)]
+            yield f"| {work['name']} | {' | '.join(cells)} |"
         yield f"\nClock (MHz) and power (W) in the timed half of the turns, and what held the clock:\n\n| work | {' | '.join(names)} |"
         yield "|---" * (len(names) + 1) + "|"
         for work in group:
@@ -100,7 +102,7 @@ def markdown(document, plots):
 
 def svg(works, unit):
     """Horizontal bars, a group a work: the kernel alone, with what it reaches as called as a tick."""
-    left, width, bar, gap, head = 250, 560, 15, 14, 30
+    left, width, bar, gap, head = 330, 560, 15, 14, 30
     rows, top = [], head
     largest = max(c["alone"] for w in works for c in w["contenders"].values())
     x = lambda value: left + width * value / largest
