@@ -30,10 +30,11 @@ std::optional<WgmmaPlan> planWgmma(int64_t tileM, int64_t tileN, int64_t tileK, 
   while (groups > 1 && plan.groupsM * 2 <= (1u << (m->bits - 6))) plan.groupsM *= 2, groups /= 2;
   while (groups > 1 && plan.groupsN * 16 <= (1u << n->bits)) plan.groupsN *= 2, groups /= 2;
   if (groups > 1) return std::nullopt;
-  // The columns of a group that lie side by side: all of them, or the 2^k part of a repetition.
-  int64_t side = plan.groupsN == 1 ? tileN : (int64_t(1) << n->bits) / plan.groupsN;
+  // The columns of a group that lie side by side: all of them, or the 2^k part of a repetition. Where they take several instructions, each
+  // starts with a swizzle pattern of a B that is contiguous along N (64 columns or the 2^k part: 16-bit types).
+  const int64_t side = plan.groupsN == 1 ? tileN : (int64_t(1) << n->bits) / plan.groupsN, pattern = std::min<int64_t>(64, side & -side);
   for (int64_t parts = 1; parts <= side / 8; ++parts)
-    if (side % parts == 0 && legalN(side / parts, integers)) {
+    if (side % parts == 0 && legalN(side / parts, integers) && (parts == 1 || side / parts % pattern == 0)) {
       plan.n = unsigned(side / parts);
       return plan;
     }
