@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""All measurements that this machine allows: compile times (compile_time.py), speed on a GPU by pointers (gpu.py), and beside cuBLAS, cuDNN,
-TLX, FlashAttention-3 and Triton (peers/compare.py, which writes bench/results). Says what it leaves out.
+"""All measurements that this machine allows: compile times (compile_time.py), speed on a GPU by pointers (gpu.py), and beside cuBLAS,
+cuDNN, TLX, FlashAttention-3 and Triton (peers/compare.py, which writes bench/results). Says what it leaves out.
 
   ./dev bench
   ./dev bench --triton-python venv/bin/python --ptxas /path/of/ptxas      # beside Triton, with this ptxas for both

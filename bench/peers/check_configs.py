@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles every rule of kernels/configs.json for each of its targets, as far as this machine can (PTX; with an assembler its resources)."""
+"""Compiles every rule of kernels/configs.json for each of its targets, as far as this machine can (PTX; with
+an assembler its resources)."""
 import json
 
 import configs

@@ -11,7 +11,7 @@ Clock and power are read during each turn. Writes DATE-peers.json, .md and one .
   compare.py --quick                  a few works, two rounds
   compare.py --works matmul-f16       those whose name has this text
   compare.py --tune matmul-f16-4096   the kernel of that work with each configuration of tuning.py, beside its yardstick
-  compare.py --dry-run                no GPU: our kernels on the simulator at tiny sizes, peers absent; checks this program and configs.json"""
+  compare.py --dry-run                no GPU: our kernels on the simulator at tiny sizes; checks this program and configs.json"""
 import argparse
 import json
 import os
@@ -113,7 +113,8 @@ def measure(processes, work, options, meter, rng, tuning=None):
                 alone = owners[name].ask(60, do="alone", contender=name, warm=options.warm, timed=options.timed)
             turn = {"alone": alone.get("seconds"), **sampler.summary()}
             if not tuning:
-                turn["called"] = owners[name].ask(60, do="called", contender=name, warm=options.warm / 2, timed=options.timed / 2).get("seconds")
+                called = owners[name].ask(60, do="called", contender=name, warm=options.warm / 2, timed=options.timed / 2)
+                turn["called"] = called.get("seconds")
             if turn["alone"] is None or owners[name].absent:
                 failed[name] = alone.get("problem") or owners[name].absent or "no answer"
                 del owners[name]
@@ -130,7 +131,8 @@ def measure(processes, work, options, meter, rng, tuning=None):
 def summary(work, result):
     rate = lambda key: sorted(work.amount / t[key] for t in result["turns"] if t.get(key))
     alone, called = rate("alone"), rate("called")
-    out = {"alone": statistics.median(alone), "alone_min": alone[0], "alone_max": alone[-1], "called": statistics.median(called) if called else None}
+    out = {"alone": statistics.median(alone), "alone_min": alone[0], "alone_max": alone[-1],
+           "called": statistics.median(called) if called else None}
     for key in ("mhz", "watt"):
         seen = [t[key] for t in result["turns"] if key in t]
         out[key] = round(statistics.mean(seen)) if seen else None
@@ -188,8 +190,8 @@ def main():
     begin, rng, meter = time.monotonic(), random.Random(options.seed), nvml.Nvml()
     document = {"date": time.strftime("%F %T UTC", time.gmtime()), "commit": commit_of(options),
                 "command": " ".join(["bench/peers/compare.py"] + sys.argv[1:]), "machine": meter.describe(), "rounds": options.rounds,
-                "warm_s": options.warm, "timed_s": options.timed, "seed": options.seed, "dry_run": options.dry_run, "groups": {}, "works": [],
-                "left_out": []}
+                "warm_s": options.warm, "timed_s": options.timed, "seed": options.seed, "dry_run": options.dry_run, "groups": {},
+                "works": [], "left_out": []}
     if options.dry_run:
         import check_configs
         document["configs"] = check_configs.check()
@@ -206,8 +208,8 @@ def main():
             import tuning as table
             tuning = table.configurations(work, options.target)
         results, failed = measure(processes, work, options, meter, rng, tuning)
-        document["works"].append({"name": work.name, "kind": work.kind, "unit": work.unit, "yardstick": work.yardstick, "contenders": results,
-                                  "failed": failed})
+        document["works"].append({"name": work.name, "kind": work.kind, "unit": work.unit, "yardstick": work.yardstick,
+                                  "contenders": results, "failed": failed})
         document["groups"] = {p.group: {"absent": p.absent} if p.absent else p.info for p in processes}
         document["seconds"] = round(time.monotonic() - begin, 1)
         report.write(path, document)

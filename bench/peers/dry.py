@@ -50,8 +50,10 @@ def make_data(work):
         return {"a": array(s["M"], s["K"]), "b": array(s["K"], s["N"]), "out": HostArray(work.type, (s["M"], s["N"]))}
     if work.kind == "attention":
         shape = (s["batch"] * s["heads"], s["seq"], s["D"])
-        return {"q": array(*shape), "k": array(*shape), "v": array(*shape), "out": HostArray(work.type, shape), "lse": HostArray("f32", shape[:2])}
-    return {"x": array(s["rows"], s["cols"]), "weight": array(s["cols"]), "bias": array(s["cols"]), "out": HostArray(work.type, (s["rows"], s["cols"]))}
+        inputs = {name: array(*shape) for name in ("q", "k", "v")}
+        return inputs | {"out": HostArray(work.type, shape), "lse": HostArray("f32", shape[:2])}
+    rows, cols = s["rows"], s["cols"]
+    return {"x": array(rows, cols), "weight": array(cols), "bias": array(cols), "out": HostArray(work.type, (rows, cols))}
 
 
 def _weights(scores):

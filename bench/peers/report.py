@@ -3,9 +3,9 @@
 import html
 import json
 
-COLORS = {"tlxjit": "#c0392b", "cublas": "#2e7d32", "cudnn": "#2e7d32", "torch": "#7b8a8b", "copy": "#2e7d32", "triton": "#3f6fb5", "tlx": "#8e5bb5",
-          "fa3": "#d08a1d"}
-ORDER = ["tlxjit", "cublas", "cudnn", "copy", "fa3", "tlx", "triton", "torch"]
+COLORS = {"tlxjit": "#c0392b", "cublas": "#2e7d32", "cudnn": "#2e7d32", "copy": "#2e7d32", "fa3": "#d08a1d", "tlx": "#8e5bb5",
+          "triton": "#3f6fb5", "torch": "#7b8a8b"}
+ORDER = list(COLORS)
 
 
 def free_name(folder, name):
@@ -33,7 +33,8 @@ def _number(value, digits=0):
 
 def line(work):
     """One line for people who wait."""
-    parts = [f"{name} {_number(c['alone'])}/{_number(c['called'])}" for name in _sorted(work["contenders"]) for c in [work["contenders"][name]]]
+    found = work["contenders"]
+    parts = [f"{name} {_number(found[name]['alone'])}/{_number(found[name]['called'])}" for name in _sorted(found)]
     failed = "".join(f"; {name} failed: {why.splitlines()[0][:160]}" for name, why in work["failed"].items())
     return f"{work['name']} {work['unit']} alone/called: {', '.join(parts)}; ratio {_number(ratio(work), 3)}{failed}"
 
@@ -44,10 +45,13 @@ def _tables(works):
         names = _sorted({name for w in group for name in w["contenders"]})
         if len(names) > len(ORDER):  # tuning: a row each
             for work in group:
-                yield f"\n## {work['name']}\n\n| configuration | {work['unit']} | min … max | of {work['yardstick']} | registers, shared bytes |\n|---|---|---|---|---|"
+                yield f"\n## {work['name']}\n"
+                yield f"| configuration | {work['unit']} | min … max | of {work['yardstick']} | registers, shared bytes |"
+                yield "|---" * 5 + "|"
                 for name, c in sorted(work["contenders"].items(), key=lambda item: -item[1]["alone"]):
                     note = c["note"]
-                    yield (f"| {name} | {c['alone']:.0f} | {c['alone_min']:.0f} … {c['alone_max']:.0f} | {_number(ratio(work, name), 3)} | "
+                    spread = f"{c['alone_min']:.0f} … {c['alone_max']:.0f}"
+                    yield (f"| {name} | {c['alone']:.0f} | {spread} | {_number(ratio(work, name), 3)} | "
                            f"{note.get('registers', '–')}, {note.get('shared_bytes', '–')} |")
             continue
         yield f"\n## {kind}: {group[0]['unit']} of the kernel alone / as called\n"
@@ -63,7 +67,8 @@ def _tables(works):
         yield f"\nClock (MHz) and power (W) in the timed half of the turns, and what held the clock:\n\n| work | {' | '.join(names)} |"
         yield "|---" * (len(names) + 1) + "|"
         for work in group:
-            cells = [f"{_number(c['mhz'])}, {_number(c['watt'])} {', '.join(c['held_by'])}" if (c := work["contenders"].get(name)) else "–" for name in names]
+            found = [work["contenders"].get(name) for name in names]
+            cells = [f"{_number(c['mhz'])}, {_number(c['watt'])} {', '.join(c['held_by'])}" if c else "–" for c in found]
             yield f"| {work['name']} | {' | '.join(cells)} |"
 
 
@@ -74,8 +79,9 @@ def markdown(document, plots):
         yield "**A dry run on the simulator: its numbers say nothing about speed.**\n"
     where = f"no GPU found ({machine['absent']})" if "absent" in machine else \
         f"{machine['name']}, driver {machine['driver']}, power limit {machine['power_limit_w']:.0f} W"
-    yield f"- machine: {where}\n- command: `{document['command']}`\n- {document['rounds']} rounds, order drawn with seed {document['seed']}; a turn is " \
-          f"{document['warm_s'] * 1000:.0f} ms untimed and {document['timed_s'] * 1000:.0f} ms timed; medians; {document.get('seconds', 0)} s in all"
+    yield f"- machine: {where}\n- command: `{document['command']}`"
+    yield (f"- {document['rounds']} rounds, order drawn with seed {document['seed']}; a turn is {document['warm_s'] * 1000:.0f} ms untimed and "
+           f"{document['timed_s'] * 1000:.0f} ms timed; medians; {document.get('seconds', 0)} s in all")
     for group, info in document["groups"].items():
         yield f"- {group}: {'absent: ' + info['absent'].splitlines()[0] if 'absent' in info else json.dumps(info.get('versions', {}))}"
     if document["left_out"]:
@@ -97,7 +103,8 @@ def markdown(document, plots):
     if document.get("configs"):
         problems = [c for c in document["configs"] if "problem" in c]
         yield f"\n## configs.json: {len(document['configs']) - len(problems)} of {len(document['configs'])} rules compile\n"
-        yield from (f"- {c['work']} {c['target']} {c['kernel']} {c['params']}: {c['problem'].strip().splitlines()[0][:200]}" for c in problems)
+        for c in problems:
+            yield f"- {c['work']} {c['target']} {c['kernel']} {c['params']}: {c['problem'].strip().splitlines()[0][:200]}"
 
 
 def svg(works, unit):
@@ -108,20 +115,23 @@ def svg(works, unit):
     x = lambda value: left + width * value / largest
     for work in works:
         names = _sorted(work["contenders"])
-        rows.append(f'<text x="{left - 70}" y="{top + bar * len(names) / 2 + 4:.0f}" text-anchor="end" font-weight="bold">{html.escape(work["name"])}</text>')
+        middle = f"{top + bar * len(names) / 2 + 4:.0f}"
+        rows.append(f'<text x="{left - 70}" y="{middle}" text-anchor="end" font-weight="bold">{html.escape(work["name"])}</text>')
         for name in names:
             c = work["contenders"][name]
             ticks = "" if not c["called"] else \
                 f'<path d="M{x(min(c["called"], largest)):.1f} {top + 1}v{bar - 4}" stroke="#000" stroke-width="1.5"/>'
             share = "" if name == work["yardstick"] or ratio(work, name) is None else f" ({ratio(work, name):.2f})"
-            rows.append(f'<text x="{left - 6}" y="{top + bar - 4}" text-anchor="end">{html.escape(name)}</text>'
-                        f'<rect x="{left}" y="{top}" width="{x(c["alone"]) - left:.1f}" height="{bar - 2}" fill="{COLORS.get(name, "#999")}"/>{ticks}'
-                        f'<text x="{x(c["alone"]) + 5:.1f}" y="{top + bar - 4}">{c["alone"]:.0f}{share}</text>')
+            end, base = x(c["alone"]), top + bar - 4
+            rows.append(f'<text x="{left - 6}" y="{base}" text-anchor="end">{html.escape(name)}</text>'
+                        f'<rect x="{left}" y="{top}" width="{end - left:.1f}" height="{bar - 2}" fill="{COLORS.get(name, "#999")}"/>{ticks}'
+                        f'<text x="{end + 5:.1f}" y="{base}">{c["alone"]:.0f}{share}</text>')
             top += bar
         top += gap
     title = f"{unit} of the kernel alone; in brackets: of {works[0]['yardstick']}; tick: as called"
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 110}" height="{top}" font-family="sans-serif" font-size="11">'
-            f'<rect width="100%" height="100%" fill="#fff"/><text x="{left}" y="18" font-size="13">{html.escape(title)}</text>{"".join(rows)}</svg>\n')
+            f'<rect width="100%" height="100%" fill="#fff"/><text x="{left}" y="18" font-size="13">{html.escape(title)}</text>\n'
+            + "\n".join(rows) + "</svg>\n")
 
 
 def write(path, document):

@@ -103,7 +103,8 @@ def matmul(a, b, c):
     M, K, N = a.shape[0], a.shape[1], b.shape[1]
     processors = torch.cuda.get_device_properties(0).multi_processor_count
     launchers = {}
-    for bm, bn, bk, stages, warps in ((128, 256, 64, 3, 8), (128, 256, 64, 4, 8), (256, 128, 64, 3, 8), (128, 128, 64, 4, 8), (128, 128, 64, 4, 4)):
+    for bm, bn, bk, stages, warps in ((128, 256, 64, 3, 8), (128, 256, 64, 4, 8), (256, 128, 64, 3, 8), (128, 128, 64, 4, 8),
+                                      (128, 128, 64, 4, 4)):
         tiles = triton.cdiv(M, bm) * triton.cdiv(N, bn)
         args = (_descriptor(a, (bm, bk)), _descriptor(b, (bk, bn)), _descriptor(c, (bm, bn)), M, N, K, bm, bn, bk, 8)
         options = {"num_stages": stages, "num_warps": warps}
@@ -120,9 +121,11 @@ def attention(q, k, v, o, causal, scale):
     flat = [x.view(-1, d) for x in (q, k, v, o)]
     lse = torch.empty(batch * heads * seq, device=q.device, dtype=torch.float32)
     launchers = {}
-    for bm, bn, stages, warps in ((128, 128, 2, 8), (128, 64, 3, 8), (128, 64, 2, 4), (128, 64, 3, 4), (128, 128, 3, 8), (64, 64, 3, 4), (128, 64, 4, 8)):
-        args = (_descriptor(flat[0], (bm, d)), _descriptor(flat[1], (bn, d)), _descriptor(flat[2], (bn, d)), _descriptor(flat[3], (bm, d)), lse,
-                scale, seq, d, bm, bn, causal)
+    for bm, bn, stages, warps in ((128, 128, 2, 8), (128, 64, 3, 8), (128, 64, 2, 4), (128, 64, 3, 4), (128, 128, 3, 8), (64, 64, 3, 4),
+                                  (128, 64, 4, 8)):
+        descriptors = [_descriptor(x, (rows, d)) for x, rows in zip(flat, (bm, bn, bn, bm))]
+        args = (*descriptors, lse, scale, seq, d, bm, bn, causal)
         grid, options = (seq // bm, batch * heads), {"num_stages": stages, "num_warps": warps}
-        launchers[f"{bm}x{bn} stages {stages} warps {warps}"] = lambda args=args, grid=grid, options=options: _attention[grid](*args, **options)
+        name = f"{bm}x{bn} stages {stages} warps {warps}"
+        launchers[name] = lambda args=args, grid=grid, options=options: _attention[grid](*args, **options)
     return _best(launchers)

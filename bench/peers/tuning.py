@@ -11,9 +11,12 @@ import ours  # noqa: E402
 # Parameters and their values, as a product; a kernel with its way to the grid counts as one.
 GRIDS = {
     "matmul": [{"kernel": [("matmul", "tiles"), ("matmul_persistent", "multiprocessors")],
-                "BM,BN,BK": [(128, 256, 64), (256, 128, 64), (128, 128, 64), (128, 192, 64)], "STAGES": [3, 4], "WARPS": [8], "GROUP_M": [8]},
-               {"kernel": [("matmul_persistent", "multiprocessors")], "BM,BN,BK": [(128, 256, 64)], "STAGES": [3], "WARPS": [8], "GROUP_M": [4, 16]}],
-    "attention": [{"kernel": [("attention", "blocks")], "BM,BN": [(128, 128), (128, 64), (128, 96), (128, 80), (128, 176), (192, 80), (192, 128)],
+                "BM,BN,BK": [(128, 256, 64), (256, 128, 64), (128, 128, 64), (128, 192, 64)],
+                "STAGES": [3, 4], "WARPS": [8], "GROUP_M": [8]},
+               {"kernel": [("matmul_persistent", "multiprocessors")],
+                "BM,BN,BK": [(128, 256, 64)], "STAGES": [3], "WARPS": [8], "GROUP_M": [4, 16]}],
+    "attention": [{"kernel": [("attention", "blocks")],
+                   "BM,BN": [(128, 128), (128, 64), (128, 96), (128, 80), (128, 176), (192, 80), (192, 128)],
                    "STAGES": [2, 3], "WARPS": [8, 12]}],
 }
 for _kind in ("softmax", "layer_norm", "rms_norm"):

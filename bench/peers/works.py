@@ -54,7 +54,8 @@ def _rows(kind, cols, elements=1 << 27):  # 256 MiB: far beyond any cache
     return Work(kind, "bf16", {"rows": elements // cols, "cols": cols})
 
 
-ALL = ([_matmul(t, *mnk) for mnk in ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (16384, 8192, 8192)) for t in ("f16", "bf16")]
+_PRODUCTS = ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (16384, 8192, 8192))
+ALL = ([_matmul(t, *mnk) for mnk in _PRODUCTS for t in ("f16", "bf16")]
        + [_attention(t, seq, causal) for seq in (4096, 16384) for causal in (False, True) for t in ("f16", "bf16")]
        + [_rows(kind, cols) for kind in ("softmax", "layer_norm", "rms_norm") for cols in (4096, 16384)])
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// matmul, matmul_persistent and matmul_bias_act: products by tensor descriptors. Integers are exact to the bit; random numbers are held to
-// what f32 accumulation and one rounding may cost. Rows of every tensor are padded to 16 bytes, as descriptors demand, with NaN between.
+// matmul, matmul_persistent and matmul_bias_act: products by tensor descriptors. Integers are exact to the bit; random
+// numbers are held to what f32 accumulation and one rounding may cost. Rows of every tensor are padded to 16 bytes, as
+// descriptors demand, with NaN between.
 #include <doctest/doctest.h>
 
 #include "harness.h"
@@ -16,16 +17,26 @@ struct Config {
   int bm = 64, bn = 64, bk = 32, stages = 3, warps = 4;
   bool ta = false, tb = false;
   std::string text() const {
-    return kernel + " " + type + " " + std::to_string(bm) + "x" + std::to_string(bn) + "x" + std::to_string(bk) + " stages " +
-           std::to_string(stages) + " warps " + std::to_string(warps) + (ta ? " A^T" : "") + (tb ? " B^T" : "");
+    return kernel + " " + type + " " + std::to_string(bm) + "x" + std::to_string(bn) + "x" + std::to_string(bk) +
+           " stages " + std::to_string(stages) + " warps " + std::to_string(warps) + (ta ? " A^T" : "") +
+           (tb ? " B^T" : "");
   }
 };
 
 CompileSpec specOf(const Config &c) {
   auto number = [](int v) { return std::to_string(v); };
-  return {"matmul.tlx", c.kernel,
-          {{"BM", number(c.bm)}, {"BN", number(c.bn)}, {"BK", number(c.bk)}, {"STAGES", number(c.stages)}, {"WARPS", number(c.warps)},
-           {"T", c.type}, {"ACC", c.accumulator}, {"OUT", c.out}, {"TA", c.ta ? "true" : "false"}, {"TB", c.tb ? "true" : "false"}},
+  return {"matmul.tlx",
+          c.kernel,
+          {{"BM", number(c.bm)},
+           {"BN", number(c.bn)},
+           {"BK", number(c.bk)},
+           {"STAGES", number(c.stages)},
+           {"WARPS", number(c.warps)},
+           {"T", c.type},
+           {"ACC", c.accumulator},
+           {"OUT", c.out},
+           {"TA", c.ta ? "true" : "false"},
+           {"TB", c.tb ? "true" : "false"}},
           {}};
 }
 
@@ -34,7 +45,8 @@ struct Matrix {
   int rows, cols, ld;
   Tensor values;
   Matrix(const std::string &type, int rows, int cols)
-      : rows(rows), cols(cols), ld(int((cols + 16 / sizeOf(type)) / (16 / sizeOf(type)) * (16 / sizeOf(type)))), values(type, size_t(rows) * ld) {
+      : rows(rows), cols(cols), ld(int((cols + 16 / sizeOf(type)) / (16 / sizeOf(type)) * (16 / sizeOf(type)))),
+        values(type, size_t(rows) * ld) {
     values.poison();
   }
   size_t at(int r, int c) const { return size_t(r) * ld + c; }
@@ -55,23 +67,29 @@ bool poisoned(const Tensor &t, size_t i) {
 }
 
 /// out[m, n] against want ± tolerance; what lies between the rows must still be poison.
-void check(const Matrix &out, const std::vector<double> &want, const std::vector<double> &tolerance, const std::string &setting) {
+void check(const Matrix &out, const std::vector<double> &want, const std::vector<double> &tolerance,
+           const std::string &setting) {
   double worst = 0;
   int row = 0, col = 0;
   for (int m = 0; m < out.rows; ++m) {
     for (int n = 0; n < out.cols; ++n) {
       size_t i = size_t(m) * out.cols + n;
-      double got = out.get(m, n), ratio = got == want[i] ? 0 : tolerance[i] > 0 ? std::fabs(got - want[i]) / tolerance[i] : INFINITY;
+      double got = out.get(m, n), ratio = got == want[i]     ? 0
+                                          : tolerance[i] > 0 ? std::fabs(got - want[i]) / tolerance[i]
+                                                             : INFINITY;
       if (std::isnan(ratio)) ratio = INFINITY;
       if (ratio > worst) worst = ratio, row = m, col = n;
     }
-    for (int n = out.cols; n < out.ld; ++n) CHECK_MESSAGE(poisoned(out.values, out.at(m, n)), setting, ": written behind row ", m);
+    for (int n = out.cols; n < out.ld; ++n)
+      CHECK_MESSAGE(poisoned(out.values, out.at(m, n)), setting, ": written behind row ", m);
   }
-  CHECK_MESSAGE(worst <= 1, setting, ": element (", row, ", ", col, ") is ", out.get(row, col), ", should be ", want[size_t(row) * out.cols + col]);
+  CHECK_MESSAGE(worst <= 1, setting, ": element (", row, ", ", col, ") is ", out.get(row, col), ", should be ",
+                want[size_t(row) * out.cols + col]);
 }
 
 /// The products of stored matrices, and of their magnitudes.
-void multiply(const Matrix &a, bool ta, const Matrix &b, bool tb, const Shape &s, std::vector<double> &want, std::vector<double> &magnitude) {
+void multiply(const Matrix &a, bool ta, const Matrix &b, bool tb, const Shape &s, std::vector<double> &want,
+              std::vector<double> &magnitude) {
   want.assign(size_t(s.m) * s.n, 0), magnitude.assign(want.size(), 0);
   for (int m = 0; m < s.m; ++m)
     for (int k = 0; k < s.k; ++k) {
@@ -84,31 +102,41 @@ void multiply(const Matrix &a, bool ta, const Matrix &b, bool tb, const Shape &s
     }
 }
 
-int tilesOf(const Config &c, const Shape &s) { return (s.m + c.bm - 1) / c.bm * ((s.n + c.bn - 1) / c.bn); }
+int tilesOf(const Config &c, const Shape &s) {
+  return (s.m + c.bm - 1) / c.bm * ((s.n + c.bn - 1) / c.bn);
+}
 
 /// `programs`: 0 for one a tile. `bound` of the integers: small enough for sums to be exact in the type of C.
 void run(const Program &p, const Config &c, const Shape &s, const std::string &target, unsigned seeds, int programs = 0,
          Fill how = Fill::Integers, int bound = 4) {
-  CAPTURE(s.m); CAPTURE(s.n); CAPTURE(s.k); CAPTURE(programs);
+  CAPTURE(s.m);
+  CAPTURE(s.n);
+  CAPTURE(s.k);
+  CAPTURE(programs);
   Rng rng(s.m * 7 + s.n * 3 + s.k);
-  Matrix a(c.type, c.ta ? s.k : s.m, c.ta ? s.m : s.k), b(c.type, c.tb ? s.n : s.k, c.tb ? s.k : s.n), out(c.out, s.m, s.n);
+  Matrix a(c.type, c.ta ? s.k : s.m, c.ta ? s.m : s.k), b(c.type, c.tb ? s.n : s.k, c.tb ? s.k : s.n),
+      out(c.out, s.m, s.n);
   a.fillWith(rng, how, bound), b.fillWith(rng, how, bound);
   std::vector<double> want, tolerance;
   multiply(a, c.ta, b, c.tb, s, want, tolerance);
-  // Sums in f32 of products that are exact in it; f32 operands are cut to tf32's 10 bits. One rounding to the type of C.
+  // Sums in f32 of products that are exact in it; f32 operands are cut to tf32's 10 bits. One rounding to the type of
+  // C.
   double sums = c.type == "f32" ? 0x1p-9 : c.type == "f64" ? 0x1p-46 : 0x1p-20;
   double store = c.out == "f16" ? 0x1p-11 : c.out == "bf16" ? 0x1p-8 : c.out == "f64" ? 0 : 0x1p-24;
-  for (size_t i = 0; i < want.size(); ++i) tolerance[i] = how == Fill::Integers ? 0 : sums * tolerance[i] + store * std::fabs(want[i]);
+  for (size_t i = 0; i < want.size(); ++i)
+    tolerance[i] = how == Fill::Integers ? 0 : sums * tolerance[i] + store * std::fabs(want[i]);
   auto da = upload(a.values), db = upload(b.values);
   for (const Setting &setting : settings(target, seeds)) {
     out.values.poison();
     auto dout = upload(out.values);
-    CHECK(p.run({uint32_t(programs ? programs : tilesOf(c, s))}, {a.argument(da), b.argument(db), out.argument(dout), s.m, s.n, s.k}, setting) == "");
+    CHECK(p.run({uint32_t(programs ? programs : tilesOf(c, s))},
+                {a.argument(da), b.argument(db), out.argument(dout), s.m, s.n, s.k}, setting) == "");
     download(out.values, dout);
     check(out, want, tolerance, setting.text());
   }
 }
-const std::vector<Shape> kRagged{{64, 64, 64}, {65, 63, 33}, {1, 1, 1}, {100, 1, 70}, {3, 130, 31}, {64, 64, 0}, {0, 5, 5}, {128, 96, 160}};
+const std::vector<Shape> kRagged{{64, 64, 64}, {65, 63, 33}, {1, 1, 1}, {100, 1, 70},
+                                 {3, 130, 31}, {64, 64, 0},  {0, 5, 5}, {128, 96, 160}};
 } // namespace
 
 TEST_CASE("matmul: integers exact to the bit, ragged shapes, four transposes") {
@@ -118,7 +146,8 @@ TEST_CASE("matmul: integers exact to the bit, ragged shapes, four transposes") {
         for (bool tb : {false, true}) {
           Config c;
           c.type = type, c.ta = ta, c.tb = tb;
-          CAPTURE(target); CAPTURE(c.text());
+          CAPTURE(target);
+          CAPTURE(c.text());
           Program p = compile(specOf(c), target);
           for (const Shape &s : kRagged) run(p, c, s, target, seeds());
         }
@@ -127,27 +156,36 @@ TEST_CASE("matmul: integers exact to the bit, ragged shapes, four transposes") {
 TEST_CASE("matmul: number of stages, tiles, warps, C in the type of A") {
   for (const std::string &target : targets())
     for (int stages : {1, 2, 3, 4})
-      for (auto [bm, bn, bk, warps] : {std::array<int, 4>{64, 64, 32, 4}, {128, 64, 64, 8}, {128, 128, 64, 4}, {32, 96, 16, 2}, {64, 80, 48, 4}}) {
+      for (auto [bm, bn, bk, warps] :
+           {std::array<int, 4>{64, 64, 32, 4}, {128, 64, 64, 8}, {128, 128, 64, 4}, {32, 96, 16, 2}, {64, 80, 48, 4}}) {
         Config c;
         c.stages = stages, c.bm = bm, c.bn = bn, c.bk = bk, c.warps = warps, c.out = "f16";
-        CAPTURE(target); CAPTURE(c.text());
+        CAPTURE(target);
+        CAPTURE(c.text());
         Program p = compile(specOf(c), target);
-        for (const Shape &s : {Shape{130, 136, 200}, {64, 80, 0}, {48, 100, 48}}) run(p, c, s, target, seeds(), 0, Fill::Integers, 2);
+        for (const Shape &s : {Shape{130, 136, 200}, {64, 80, 0}, {48, 100, 48}})
+          run(p, c, s, target, seeds(), 0, Fill::Integers, 2);
       }
 }
 
 TEST_CASE("matmul: types") {
   for (const std::string &target : targets())
-    for (auto [type, accumulator, out] : {std::array<const char *, 3>{"f16", "f32", "f16"}, {"bf16", "f32", "bf16"}, {"f32", "f32", "f32"},
-                                          {"i8", "i32", "i32"}, {"f64", "f64", "f64"}}) {
+    for (auto [type, accumulator, out] : {std::array<const char *, 3>{"f16", "f32", "f16"},
+                                          {"bf16", "f32", "bf16"},
+                                          {"f32", "f32", "f32"},
+                                          {"i8", "i32", "i32"},
+                                          {"f64", "f64", "f64"}}) {
       for (bool ta : {false, true})
         for (bool tb : {false, true}) {
           Config c;
-          c.type = type, c.accumulator = accumulator, c.out = out, c.ta = ta, c.tb = tb, c.bk = c.type == "f64" ? 16 : 32;
-          CAPTURE(target); CAPTURE(c.text());
+          c.type = type, c.accumulator = accumulator, c.out = out, c.ta = ta, c.tb = tb,
+          c.bk = c.type == "f64" ? 16 : 32;
+          CAPTURE(target);
+          CAPTURE(c.text());
           Program p = compile(specOf(c), target);
           // Sums of at most 2 · 2 · 60, with bf16 1 · 1 · 60, are exact in the type of C.
-          for (const Shape &s : {Shape{64, 64, 60}, {70, 33, 45}}) run(p, c, s, target, ta ? 1 : seeds(), 0, Fill::Integers, c.out == "bf16" ? 1 : 2);
+          for (const Shape &s : {Shape{64, 64, 60}, {70, 33, 45}})
+            run(p, c, s, target, ta ? 1 : seeds(), 0, Fill::Integers, c.out == "bf16" ? 1 : 2);
           if (c.type != "i8") run(p, c, {65, 40, 100}, target, 1, 0, Fill::Normal);
         }
     }
@@ -158,7 +196,8 @@ TEST_CASE("matmul_persistent: any number of programs") {
     for (int stages : {1, 3}) {
       Config c;
       c.kernel = "matmul_persistent", c.stages = stages, c.tb = true;
-      CAPTURE(target); CAPTURE(c.text());
+      CAPTURE(target);
+      CAPTURE(c.text());
       Program p = compile(specOf(c), target);
       for (const Shape &s : {Shape{200, 136, 100}, {65, 63, 33}, {130, 130, 0}, {0, 5, 5}})
         for (int programs : {1, 3, 20}) run(p, c, s, target, seeds(), programs);
@@ -179,14 +218,21 @@ TEST_CASE("matmul_bias_act: every activation") {
   for (const std::string &target : targets())
     for (const Activation &activation : activations)
       for (const char *type : {"f16", "bf16"}) {
-        CAPTURE(target); CAPTURE(activation.name); CAPTURE(type);
+        CAPTURE(target);
+        CAPTURE(activation.name);
+        CAPTURE(type);
         Config c;
         c.type = c.out = type;
-        CompileSpec spec{"matmul_bias_act.tlx", "matmul_bias_act",
-                         {{"BM", "64"}, {"BN", "64"}, {"BK", "32"}, {"WARPS", "4"}, {"T", type}, {"ACT", activation.name}}, {}};
+        CompileSpec spec{
+            "matmul_bias_act.tlx",
+            "matmul_bias_act",
+            {{"BM", "64"}, {"BN", "64"}, {"BK", "32"}, {"WARPS", "4"}, {"T", type}, {"ACT", activation.name}},
+            {}};
         Program p = compile(spec, target);
         for (const Shape &s : {Shape{64, 64, 64}, {65, 100, 40}, {30, 20, 0}}) {
-          CAPTURE(s.m); CAPTURE(s.n); CAPTURE(s.k);
+          CAPTURE(s.m);
+          CAPTURE(s.n);
+          CAPTURE(s.k);
           Rng rng(s.m + s.n + s.k);
           Matrix a(type, s.m, s.k), b(type, s.n, s.k), out(type, s.m, s.n);
           Tensor bias(type, s.n);
@@ -195,7 +241,8 @@ TEST_CASE("matmul_bias_act: every activation") {
           multiply(a, false, b, true, s, want, tolerance);
           for (size_t i = 0; i < want.size(); ++i) {
             double x = want[i] + bias.get(i % s.n);
-            // All activations have slopes of at most 1.13; exp(-x) is good to 2 + |x| ulp, and the quotient hardly moves where it is large.
+            // All activations have slopes of at most 1.13; exp(-x) is good to 2 + |x| ulp, and the quotient hardly
+            // moves where it is large.
             double way = 1.13 * 0x1p-20 * (tolerance[i] + std::fabs(bias.get(i % s.n))) + 2e-6;
             want[i] = activation.of(x);
             tolerance[i] = way + (c.type == "f16" ? 0x1p-11 : 0x1p-8) * std::fabs(want[i]);
@@ -204,7 +251,8 @@ TEST_CASE("matmul_bias_act: every activation") {
           for (const Setting &setting : settings(target, seeds())) {
             out.values.poison();
             auto dout = upload(out.values);
-            CHECK(p.run({uint32_t(tilesOf(c, s))}, {a.argument(da), b.argument(db), dbias, out.argument(dout), s.m, s.n, s.k}, setting) == "");
+            CHECK(p.run({uint32_t(tilesOf(c, s))},
+                        {a.argument(da), b.argument(db), dbias, out.argument(dout), s.m, s.n, s.k}, setting) == "");
             download(out.values, dout);
             check(out, want, tolerance, setting.text());
           }

@@ -2,7 +2,7 @@
 // layer_norm and rms_norm, both forms of each, against float64.
 #include <doctest/doctest.h>
 
-#include "harness.h"
+#include "references.h"
 
 using namespace harness;
 
@@ -23,9 +23,6 @@ CompileSpec spec(const Norm &norm, int block, const std::string &type, const std
   return s;
 }
 
-/// Half a unit in the last place of a number of the type, relative to it: what storing it may cost.
-double storeError(const std::string &type) { return type == "f32" ? 0x1p-24 : type == "f16" ? 0x1p-11 : 0x1p-8; }
-
 void run(const Norm &norm, const Program &p, const std::string &target, const std::string &type, const std::string &weightType, int rows,
          int cols, int stride, unsigned seeds, double offset = 0) {
   CAPTURE(norm.kernel); CAPTURE(rows); CAPTURE(cols); CAPTURE(stride); CAPTURE(offset);
@@ -33,22 +30,7 @@ void run(const Norm &norm, const Program &p, const std::string &target, const st
   Tensor x(type, size_t(rows) * stride), y(type, size_t(rows) * stride), weight(weightType, cols), bias(weightType, cols);
   for (size_t i = 0; i < x.count(); ++i) x.set(i, rng.normal() + offset);
   fill(weight, rng, Fill::Normal), fill(bias, rng, Fill::Normal);
-  std::vector<double> want(x.count()), tolerance(x.count());
-  for (int r = 0; r < rows; ++r) {
-    auto at = [&](int c) { return x.get(size_t(r) * stride + c); };
-    double mean = 0, square = 0;
-    for (int c = 0; c < cols; ++c) mean += at(c) / cols;
-    if (!norm.centred) mean = 0;
-    for (int c = 0; c < cols; ++c) square += (at(c) - mean) * (at(c) - mean) / cols;
-    double deviation = std::sqrt(square + kEps);
-    for (int c = 0; c < cols; ++c) {
-      double unit = (at(c) - mean) / deviation, w = weight.get(c), b = norm.centred ? bias.get(c) : 0;
-      want[size_t(r) * stride + c] = unit * w + b;
-      // Some ten roundings of f32 on the way (the mean's are relative to the mean), then one to the type.
-      double way = 1e-6 * (std::fabs(b) + std::fabs(w) * (std::fabs(unit) + 1 + std::fabs(mean) / deviation));
-      tolerance[size_t(r) * stride + c] = way + storeError(type) * (std::fabs(unit * w + b) + way) + (type == "f16" ? 0x1p-25 : 0);
-    }
-  }
+  const Expected want = expectNorm(x, weight, norm.centred ? &bias : nullptr, rows, cols, stride, kEps);
   auto dx = upload(x), dw = upload(weight), db = upload(bias);
   for (const Setting &s : settings(target, seeds)) {
     y.poison();
@@ -58,18 +40,8 @@ void run(const Norm &norm, const Program &p, const std::string &target, const st
     for (const tlx::Arg &a : std::vector<tlx::Arg>{dy, cols, stride, kEps}) args.push_back(a);
     CHECK(p.run({uint32_t(rows)}, args, s) == "");
     download(y, dy);
-    double worst = 0;
-    size_t where = 0;
-    for (size_t i = 0; i < want.size(); ++i) {
-      double got = y.get(i), ratio = std::fabs(got - want[i]) / tolerance[i];
-      if (int(i % stride) >= cols) {
-        CHECK(std::isnan(got)); // what lies between rows is untouched
-        continue;
-      }
-      if (std::isnan(ratio)) ratio = INFINITY;
-      if (ratio > worst) worst = ratio, where = i;
-    }
-    CHECK_MESSAGE(worst <= 1, s.text(), " element ", where, " is ", y.get(where), ", should be ", want[where], ": ", worst, " of the tolerance");
+    std::string wrong = mismatch(y, want, stride);
+    CHECK_MESSAGE(wrong == "", s.text(), " ", wrong);
   }
 }
 } // namespace
