@@ -60,6 +60,22 @@ static unsigned registersPerAccess(const ir::Op &op, unsigned registers, unsigne
   return 1u << Log2_32(vec);
 }
 
+std::string Generator::hintOf(const ir::Op &op) {
+  const StringRef cache = op.strAttr(ir::Attr::cache), eviction = op.strAttr(ir::Attr::eviction);
+  const bool isDefault = cache == (op.is(ir::Opcode::Load) ? "ca" : "wb");
+  if (nvidia()) return cache.empty() ? eviction.empty() ? "" : ".L1::" + eviction.str() : "." + cache.str();
+  // AMD: what is used once is marked as such (nt). The other levels have no bits of their own that a kernel may set.
+  if (cache == "cs" || eviction == "evict_first" || eviction == "no_allocate") return ".nt";
+  if (!isDefault && !(cache.empty() && eviction.empty()))
+    diagnostics.report(Diag::CgHint, op.loc, cache.empty() ? "eviction" : "cache", cache.empty() ? eviction.str() : cache.str(), target.name);
+  return "";
+}
+
+Value *Generator::hinted(Value *call, StringRef hint) {
+  if (!hint.empty()) cast<CallInst>(call)->addFnAttr(Attribute::get(context, "tlx.hint", hint));
+  return call;
+}
+
 void Generator::emitEdges(ArrayRef<Edge> edges, function_ref<void(const Edge &)> emit) {
   if (edges.empty()) return;
   Value *any = edges[0].cut;
@@ -85,6 +101,7 @@ RegList Generator::loadRegisters(const ir::Op &op, Regs pointers, Regs mask, Reg
   const unsigned per = registersPerAccess(op, n, bytes);
   llvm::Type *type = accessType(bytes * per);
   const std::string name = "tlx.masked.load." + device_ops::nameOfType(type);
+  const std::string hint = hintOf(op);
   ArrayRef<unsigned> first = layout ? canonicalRegisters(*layout) : ArrayRef<unsigned>();
   const bool prefix = per > 1 && mask.size() > 1 && op.intAttr(ir::Attr::prefix);
   RegList regs;
@@ -98,24 +115,24 @@ RegList Generator::loadRegisters(const ir::Op &op, Regs pointers, Regs mask, Reg
     Value *pointer = pointers[r], *m = mask.empty() ? b.getTrue() : at(mask, prefix ? r + per - 1 : r);
     if (prefix) edges.push_back({r, b.CreateAnd(mask[r], b.CreateNot(m))});
     auto *constant = dyn_cast<ConstantInt>(m);
-    if (constant && constant->isOne()) {
+    if (constant && constant->isOne() && hint.empty()) {
       unpack(b.CreateAlignedLoad(type, pointer, Align(bytes * per)), registerType(element), per, regs);
       continue;
     }
     RegList rest;
     for (unsigned i = r; i < r + per; ++i)
       rest.push_back(other.empty() ? Constant::getNullValue(registerType(element)) : at(other, i));
-    if (constant)
+    if (constant && constant->isZero())
       regs.append(rest.begin(), rest.end());
     else
-      unpack(device(name, {pointer, m, pack(rest, type)}), registerType(element), per, regs);
+      unpack(hinted(device(name, {pointer, m, pack(rest, type)}), hint), registerType(element), per, regs);
   }
   if (!edges.empty()) {
     RegList parts;
     const std::string one = "tlx.masked.load." + device_ops::nameOfType(accessType(bytes));
     emitEdges(edges, [&](const Edge &edge) {
       for (unsigned i = edge.first; i + 1 < edge.first + per; ++i) { // the last is not of a part
-        Value *m = b.CreateAnd(edge.cut, mask[i]), *loaded = device(one, {pointers[i], m, pack(regs[i], accessType(bytes))});
+        Value *m = b.CreateAnd(edge.cut, mask[i]), *loaded = hinted(device(one, {pointers[i], m, pack(regs[i], accessType(bytes))}), hint);
         unpack(loaded, registerType(element), 1, parts);
       }
     });
@@ -146,6 +163,7 @@ void Generator::emitStore(const ir::Op &op) {
   const std::string name = "tlx.masked.store." + device_ops::nameOfType(type);
   const bool prefix = per > 1 && mask.size() > 1 && op.intAttr(ir::Attr::prefix);
   Value *mine = isFirstHolder(layout);
+  const std::string hint = hintOf(op);
   ArrayRef<unsigned> first = layout ? canonicalRegisters(*layout) : ArrayRef<unsigned>();
   SmallVector<Edge, 8> edges;
   for (unsigned r = 0; r < pointers.size(); r += per) {
@@ -161,15 +179,15 @@ void Generator::emitStore(const ir::Op &op) {
     auto *constant = dyn_cast<ConstantInt>(m);
     if (constant && constant->isZero()) continue;
     Value *value = pack(part, type);
-    if (constant)
+    if (constant && hint.empty())
       b.CreateAlignedStore(value, pointers[r], Align(bytes * per));
     else
-      device(name, {pointers[r], m, value});
+      hinted(device(name, {pointers[r], m, value}), hint);
   }
   const std::string one = "tlx.masked.store." + device_ops::nameOfType(accessType(bytes));
   emitEdges(edges, [&](const Edge &edge) {
     for (unsigned i = edge.first; i + 1 < edge.first + per; ++i)
-      device(one, {pointers[i], b.CreateAnd(edge.cut, mask[i]), pack(data.size() == 1 ? data[0] : data[i], accessType(bytes))});
+      hinted(device(one, {pointers[i], b.CreateAnd(edge.cut, mask[i]), pack(data.size() == 1 ? data[0] : data[i], accessType(bytes))}), hint);
   });
 }
 

@@ -20,6 +20,12 @@ Value *Generator::integerOp(const ir::Op &op, ir::Scalar s, Args args) {
     return b.CreateSub(x, y);
   case Opcode::Mul:
     return b.CreateMul(x, y);
+  case Opcode::MulHi: {
+    const unsigned width = x->getType()->getIntegerBitWidth();
+    llvm::Type *wide = b.getIntNTy(2 * width);
+    Value *product = b.CreateMul(b.CreateIntCast(x, wide, isSigned), b.CreateIntCast(y, wide, isSigned));
+    return b.CreateTrunc(b.CreateLShr(product, width), x->getType());
+  }
   case Opcode::Fma:
     return b.CreateAdd(b.CreateMul(x, y), args[2]);
   case Opcode::Neg:

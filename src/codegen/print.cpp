@@ -110,4 +110,18 @@ void Generator::emitPrint(const ir::Op &op) {
   });
 }
 
+// A thread that holds a false element stops the kernel. The text is a format: what it holds of % stands twice.
+void Generator::emitAssert(const ir::Op &op) {
+  Regs conditions = operand(op, 0);
+  Value *good = conditions[0];
+  for (Value *c : conditions.drop_front())
+    if (c != good) good = b.CreateAnd(good, c);
+  std::string text;
+  if (op.loc.known()) text = std::string(sources.name(op.loc.file)) + ":" + std::to_string(op.loc.line) + ":" + std::to_string(op.loc.col) + ": ";
+  text += "assertion failed";
+  if (!op.strAttr(ir::Attr::message).empty()) text += ": " + op.strAttr(ir::Attr::message).str();
+  for (size_t at = 0; (at = text.find('%', at)) != std::string::npos; at += 2) text.insert(at, "%");
+  emitIf(b.CreateNot(good), [&] { device("tlx.assert.fail", {b.CreateGlobalString(text + "\n")}); });
+}
+
 } // namespace tlx::codegen

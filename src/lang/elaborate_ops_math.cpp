@@ -26,6 +26,7 @@ llvm::ArrayRef<Builtin> mathBuiltins() {
       {"maximum_nan", "a, b", &Elaborator::opMaximumNan},
       {"cdiv", "a, b", &Elaborator::opCdiv},
       {"fma", "a, b, c", &Elaborator::opFma},
+      {"mulhi", "a, b", &Elaborator::opMulhi},
       {"where", "condition, a, b", &Elaborator::opWhere},
       {"bitcast", "x, type", &Elaborator::opBitcast},
   };
@@ -179,6 +180,27 @@ Val Elaborator::opMaximumNan(CallArgs &a) {
 }
 Val Elaborator::opCdiv(CallArgs &a) {
   return mathBinary(a, Opcode::CeilDiv);
+}
+
+Val Elaborator::opMulhi(CallArgs &a) {
+  for (unsigned i = 0; i < 2; ++i) {
+    if (!arithmetic(a, i)) return Val::poison();
+    if (!ir::isInt(a.vals[i].scalar())) return error(Diag::ElNeedsInt, a.locs[i], a.name, describe(a.vals[i]));
+  }
+  auto type = commonType(a.vals[0], a.vals[1], a.loc, a.name);
+  if (!type) return Val::poison();
+  if (ir::scalarBits(*type) < 32) return error(Diag::ElMulhiType, a.loc, ir::scalarName(*type));
+  const Val &x = a.vals[0], &y = a.vals[1];
+  if (x.isNumber() && y.isNumber()) {
+    const unsigned bits = ir::scalarBits(*type);
+    if (!fits(x, *type, a.locs[0]) || !fits(y, *type, a.locs[1])) return Val::poison();
+    if (ir::isSignedInt(*type)) return Val::integer(int64_t((__int128(x.i) * y.i) >> bits), *type);
+    return Val::integer(int64_t((unsigned __int128)(uint64_t(x.i)) * uint64_t(y.i) >> bits), *type);
+  }
+  auto pair = unify(x, y, a.loc, a.name);
+  if (!pair) return Val::poison();
+  ++operations;
+  return Val::runtime(b().binary(Opcode::MulHi, pair->first, pair->second));
 }
 
 Val Elaborator::opFma(CallArgs &a) {

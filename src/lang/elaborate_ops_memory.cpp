@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Operations on global memory: load, store, atomic_add, and the methods of descriptors.
+// Operations on global memory: load, store, atomics, and the methods of descriptors.
 #include "lang/elaborate_p.h"
 
 namespace tlx::lang {
@@ -7,10 +7,18 @@ namespace tlx::lang {
 using ir::Scalar;
 
 llvm::ArrayRef<Builtin> memoryBuiltins() {
+  static constexpr const char *kRmw = "pointer, value, mask?, order?, scope?";
   static const Builtin kTable[] = {
-      {"load", "pointer, mask?, other?", &Elaborator::opLoad},
-      {"store", "pointer, value, mask?", &Elaborator::opStore},
-      {"atomic_add", "pointer, value, mask?", &Elaborator::opAtomicAdd},
+      {"load", "pointer, mask?, other?, cache?, eviction?", &Elaborator::opLoad},
+      {"store", "pointer, value, mask?, cache?, eviction?", &Elaborator::opStore},
+      {"atomic_add", kRmw, &Elaborator::opAtomic},
+      {"atomic_min", kRmw, &Elaborator::opAtomic},
+      {"atomic_max", kRmw, &Elaborator::opAtomic},
+      {"atomic_and", kRmw, &Elaborator::opAtomic},
+      {"atomic_or", kRmw, &Elaborator::opAtomic},
+      {"atomic_xor", kRmw, &Elaborator::opAtomic},
+      {"atomic_xchg", kRmw, &Elaborator::opAtomic},
+      {"atomic_cas", "pointer, expected, value, mask?, order?, scope?", &Elaborator::opAtomic},
   };
   return kTable;
 }
@@ -75,6 +83,27 @@ static ir::Value *elementOperand(Elaborator &e, const CallArgs &a, unsigned i, i
   return value ? e.accessOperand(value, pointer, a.locs[i], what) : nullptr;
 }
 
+/// cache = and eviction = at operands i and i + 1. Only one of the two: no machine takes both.
+static bool hints(Elaborator &e, const CallArgs &a, unsigned i, std::initializer_list<const char *> caches,
+                  std::string &cache, std::string &eviction) {
+  auto word = [&](unsigned at, llvm::StringRef what, std::initializer_list<const char *> words, std::string &out) {
+    if (!a.has(at)) return true;
+    auto v = oneOf(e, a, at, what, words);
+    if (v) out = *v;
+    return v.has_value();
+  };
+  if (!word(i, "'cache'", caches, cache) ||
+      !word(i + 1, "'eviction'", {"evict_first", "evict_last", "no_allocate"}, eviction))
+    return false;
+  if (cache.empty() || eviction.empty()) return true;
+  e.error(Diag::ElBothHints, a.locs[i + 1]);
+  return false;
+}
+static void setHints(ir::Op *op, const std::string &cache, const std::string &eviction) {
+  if (!cache.empty()) op->setAttr(ir::Attr::cache, cache);
+  if (!eviction.empty()) op->setAttr(ir::Attr::eviction, eviction);
+}
+
 Val Elaborator::opLoad(CallArgs &a) {
   ir::Value *pointer = pointerOf(*this, a), *mask = nullptr, *other = nullptr;
   if (!pointer) return Val::poison();
@@ -84,9 +113,13 @@ Val Elaborator::opLoad(CallArgs &a) {
     if (!a.has(1)) return error(Diag::ElOtherMask, a.locs[2]);
     ok &= (other = elementOperand(*this, a, 2, pointer, "'other'")) != nullptr;
   }
+  std::string cache, eviction;
+  ok &= hints(*this, a, 3, {"ca", "cg", "cv"}, cache, eviction);
   if (!ok) return Val::poison();
   ++operations;
-  return Val::runtime(b().load(pointer, mask, other));
+  ir::Value *v = b().load(pointer, mask, other);
+  setHints(v->def(), cache, eviction);
+  return Val::runtime(v);
 }
 
 Val Elaborator::opStore(CallArgs &a) {
@@ -94,23 +127,45 @@ Val Elaborator::opStore(CallArgs &a) {
   if (!pointer) return Val::poison();
   ir::Value *value = elementOperand(*this, a, 1, pointer, "the value");
   if (a.has(2)) mask = maskOperand(a, 2, pointer);
-  if (!value || (a.has(2) && !mask)) return Val::poison();
+  std::string cache, eviction;
+  const bool ok = hints(*this, a, 3, {"wb", "cg", "cs", "wt"}, cache, eviction);
+  if (!ok || !value || (a.has(2) && !mask)) return Val::poison();
   ++operations;
   b().store(pointer, value, mask);
+  setHints(b().insertBlock()->back(), cache, eviction);
   return Val::unit();
 }
 
-Val Elaborator::opAtomicAdd(CallArgs &a) {
-  ir::Value *pointer = pointerOf(*this, a), *mask = nullptr;
+//===-- atomics ---------------------------------------------------------------------------------------------------===//
+
+Val Elaborator::opAtomic(CallArgs &a) {
+  const llvm::StringRef kind = a.name.drop_front(llvm::StringRef("atomic_").size());
+  const bool cas = kind == "cas", bits = kind == "and" || kind == "or" || kind == "xor";
+  ir::Value *pointer = pointerOf(*this, a), *mask = nullptr, *expected = nullptr;
   if (!pointer) return Val::poison();
-  Scalar type = pointer->type.element().scalar();
-  bool supported = ir::isFloat(type) ? !ir::isFp8(type) : ir::scalarBits(type) >= 32;
-  if (!supported) return error(Diag::ElAtomicType, a.locs[0], ir::scalarName(type));
-  ir::Value *value = elementOperand(*this, a, 1, pointer, "the value");
-  if (a.has(2)) mask = maskOperand(a, 2, pointer);
-  if (!value || (a.has(2) && !mask)) return Val::poison();
+  const Scalar type = pointer->type.element().scalar();
+  const bool wide = !ir::isFp8(type) && ir::scalarBits(type) >= 32, half = type == Scalar::F16 || type == Scalar::BF16;
+  const bool arithmetic = kind == "add" || kind == "min" || kind == "max";
+  if (!(bits ? wide && ir::isInt(type) : wide || (half && arithmetic)))
+    return error(Diag::ElAtomicType, a.locs[0], a.name,
+                 bits         ? "i32, i64, u32 and u64"
+                 : arithmetic ? "i32, i64, u32, u64, f16, bf16, f32 and f64"
+                              : "i32, i64, u32, u64, f32 and f64",
+                 ir::scalarName(type));
+  unsigned next = 1;
+  bool ok = !cas || (expected = elementOperand(*this, a, next++, pointer, "the value expected"));
+  ir::Value *value = elementOperand(*this, a, next++, pointer, "the value");
+  if (a.has(next)) ok &= (mask = maskOperand(a, next, pointer)) != nullptr;
+  std::optional<std::string> order, scope;
+  if (a.has(++next))
+    ok &= (order = oneOf(*this, a, next, "'order'", {"relaxed", "acquire", "release", "acq_rel"})).has_value();
+  if (a.has(++next)) ok &= (scope = oneOf(*this, a, next, "'scope'", {"cta", "gpu", "sys"})).has_value();
+  if (!ok || !value) return Val::poison();
   ++operations;
-  return Val::runtime(b().atomicAdd(pointer, value, mask));
+  ir::Value *before = cas ? b().atomicCas(pointer, expected, value, mask) : b().atomicRmw(kind, pointer, value, mask);
+  if (order) before->def()->setAttr(ir::Attr::order, *order);
+  if (scope) before->def()->setAttr(ir::Attr::scope, *scope);
+  return Val::runtime(before);
 }
 
 //===-- descriptors -----------------------------------------------------------------------------------------------===//

@@ -16,6 +16,7 @@ llvm::ArrayRef<Builtin> miscBuiltins() {
       {"assume", "condition", &Elaborator::opAssume},
       {"multiple_of", "x, n", &Elaborator::opMultipleOf},
       {"device_print", "format, ...", &Elaborator::opDevicePrint},
+      {"device_assert", "condition, message?", &Elaborator::opDeviceAssert},
       {"bytes_of", "x", &Elaborator::opBytesOf},
       {"dtype_of", "x", &Elaborator::opDtypeOf},
       {"num_warps", "", &Elaborator::opNumWarps},
@@ -63,8 +64,6 @@ const char *futureOperation(llvm::StringRef name) {
       .Cases({"warp_any", "named_barrier_wait", "named_barrier_arrive", "fence_async_shared", "cluster_cta_rank",
               "cluster_barrier"},
              "leave it out")
-      .Cases({"atomic_cas", "atomic_xchg", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xor"},
-             "use atomic_add, or a second kernel")
       .Default(nullptr);
 }
 
@@ -130,6 +129,17 @@ Val Elaborator::opMultipleOf(CallArgs &a) {
 
 Val Elaborator::opFactOnly(CallArgs &a) {
   return error(Diag::ElFactOnly, a.nameLoc, a.name, a.name == "aligned" ? "; in a body use multiple_of(p, bytes)" : "");
+}
+
+Val Elaborator::opDeviceAssert(CallArgs &a) {
+  const Val &c = a.vals[0];
+  if (a.has(1) && !a.vals[1].is(Val::Kind::String)) return error(Diag::ElMessage, a.locs[1], describe(a.vals[1]));
+  if (!c.isArithmetic() || c.scalar() != Scalar::I1) return error(Diag::ElNotBool, a.locs[0], a.name, describe(c));
+  ir::Value *v = materialize(c, a.locs[0]); // a false one that is known stops the kernel all the same: it may not be reached
+  if (!v) return Val::poison();
+  ++operations;
+  b().create(ir::Opcode::Assert, v, {})->setAttr(ir::Attr::message, a.has(1) ? a.vals[1].s : std::string());
+  return Val::unit();
 }
 
 //===-- questions about values ------------------------------------------------------------------------------------===//

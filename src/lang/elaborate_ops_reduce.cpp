@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reductions over one axis.
+// Reductions and scans along one axis.
 #include "lang/elaborate_p.h"
 
 namespace tlx::lang {
@@ -10,11 +10,14 @@ using ir::Scalar;
 llvm::ArrayRef<Builtin> reduceBuiltins() {
   static const Builtin kTable[] = {
       {"sum", "x, axis?, keep_dims?", &Elaborator::opSum},
-      {"max", "x, axis?, keep_dims?", &Elaborator::opMax},
-      {"min", "x, axis?, keep_dims?", &Elaborator::opMin},
+      {"max", "x, axis?, keep_dims?, return_indices?", &Elaborator::opMax},
+      {"min", "x, axis?, keep_dims?, return_indices?", &Elaborator::opMin},
       {"argmax", "x, axis?, keep_dims?", &Elaborator::opArgmax},
       {"argmin", "x, axis?, keep_dims?", &Elaborator::opArgmin},
       {"reduce", "x, axis, fn, keep_dims?", &Elaborator::opReduce},
+      {"associative_scan", "x, axis, fn, reverse?", &Elaborator::opAssociativeScan},
+      {"cumsum", "x, axis?, reverse?", &Elaborator::opCumsum},
+      {"cumprod", "x, axis?, reverse?", &Elaborator::opCumprod},
   };
   return kTable;
 }
@@ -64,13 +67,16 @@ Val Elaborator::opSum(CallArgs &a) {
 Val Elaborator::minMax(CallArgs &a, Opcode op) {
   // max(a, b) on two scalars; with a tile the second argument is the axis.
   if (!a.vals[0].isTile()) {
-    if (!a.has(1) || a.has(2)) return error(Diag::ElNeedsTile, a.locs[0], a.name, describe(a.vals[0]));
+    if (!a.has(1) || a.has(2) || a.has(3)) return error(Diag::ElNeedsTile, a.locs[0], a.name, describe(a.vals[0]));
     if (a.vals[1].isTile())
       return error(Diag::ElUseElementwise, a.loc, a.name, a.name == "max" ? "maximum" : "minimum");
     return mathBinary(a, op);
   }
   if (a.has(1) && (a.vals[1].isRuntime() || a.vals[1].isFloat()))
     return error(Diag::ElUseElementwise, a.loc, a.name, a.name == "max" ? "maximum" : "minimum");
+  auto indices = constBool(a, 3);
+  if (!indices) return Val::poison();
+  if (*indices) return argMinMax(a, op == Opcode::Max, true, 2);
   if (!arithmetic(a, 0)) return Val::poison();
   ir::Value *x = a.vals[0].v;
   auto axis = reductionAxis(a, x);
@@ -88,7 +94,7 @@ Val Elaborator::opMin(CallArgs &a) {
   return minMax(a, Opcode::Min);
 }
 
-Val Elaborator::argMinMax(CallArgs &a, bool max) {
+Val Elaborator::argMinMax(CallArgs &a, bool max, bool both, unsigned keep) {
   ir::Value *x = tileOf(a, 0);
   if (!x || !arithmetic(a, 0)) return Val::poison();
   auto axis = reductionAxis(a, x);
@@ -115,16 +121,59 @@ Val Elaborator::argMinMax(CallArgs &a, bool max) {
     return llvm::SmallVector<ir::Value *, 2>{bb.select(left, l[0], r[0]), bb.select(left, l[1], r[1])};
   };
   auto out = b().reduce({x, index}, *axis, combine);
-  return keepDims(a, 2, Val::runtime(out[1]), *axis);
+  Val index1 = Val::runtime(out[1]);
+  return keepDims(a, keep, both ? Val::tuple({Val::runtime(out[0]), index1}) : index1, *axis);
 }
 Val Elaborator::opArgmax(CallArgs &a) {
-  return argMinMax(a, true);
+  return argMinMax(a, true, false, 2);
 }
 Val Elaborator::opArgmin(CallArgs &a) {
-  return argMinMax(a, false);
+  return argMinMax(a, false, false, 2);
+}
+
+std::optional<bool> Elaborator::constBool(const CallArgs &a, unsigned i) {
+  if (!a.has(i)) return false;
+  if (a.vals[i].isBool()) return a.vals[i].i != 0;
+  error(Diag::ElFlag, a.locs[i], a.name, describe(a.vals[i]));
+  return std::nullopt;
+}
+
+Val Elaborator::cumulative(CallArgs &a, Opcode op) {
+  ir::Value *x = tileOf(a, 0);
+  if (!x) return Val::poison();
+  if (!a.vals[0].isArithmetic()) return error(Diag::ElNotNumber, a.locs[0], a.name, describe(a.vals[0]));
+  const Scalar type = x->type.scalar();
+  if (ir::isFp8(type)) return error(Diag::ElFp8Arith, a.locs[0], a.name, ir::scalarName(type));
+  auto axis = reductionAxis(a, x);
+  auto reverse = constBool(a, 2);
+  if (!axis || !reverse) return Val::poison();
+  // The types are those of sum.
+  Scalar acc = type, result = type;
+  if (ir::isFloat(type) && ir::scalarBits(type) < 32)
+    acc = Scalar::F32;
+  else if (ir::isInt(type) && ir::scalarBits(type) < 32)
+    acc = result = ir::isSignedInt(type) || type == Scalar::I1 ? Scalar::I32 : Scalar::U32;
+  operations += 4;
+  auto out = b().scan(convert(x, acc), *axis, *reverse, [&](llvm::ArrayRef<ir::Value *> l, llvm::ArrayRef<ir::Value *> r) {
+    return llvm::SmallVector<ir::Value *, 2>{b().binary(op, l[0], r[0])};
+  });
+  return Val::runtime(convert(out[0], result));
+}
+Val Elaborator::opCumsum(CallArgs &a) {
+  return cumulative(a, Opcode::Add);
+}
+Val Elaborator::opCumprod(CallArgs &a) {
+  return cumulative(a, Opcode::Mul);
 }
 
 Val Elaborator::opReduce(CallArgs &a) {
+  return combineAlong(a, false);
+}
+Val Elaborator::opAssociativeScan(CallArgs &a) {
+  return combineAlong(a, true);
+}
+
+Val Elaborator::combineAlong(CallArgs &a, bool isScan) {
   std::vector<Val> tiles;
   bool isTuple = a.vals[0].is(Val::Kind::Tuple);
   if (isTuple)
@@ -187,11 +236,14 @@ Val Elaborator::opReduce(CallArgs &a) {
     if (!ok) out.assign(l.begin(), l.end());
     return out;
   };
-  auto results = b().reduce(operands, *axis, combine);
+  std::optional<bool> reverse = false;
+  if (isScan && !(reverse = constBool(a, 3))) return Val::poison();
+  auto results = isScan ? b().scan(operands, *axis, *reverse, combine) : b().reduce(operands, *axis, combine);
   if (!ok) return Val::poison();
   std::vector<Val> out;
   for (ir::Value *v : results) out.push_back(Val::runtime(v));
-  return keepDims(a, 3, isTuple ? Val::tuple(std::move(out)) : out[0], *axis);
+  const Val all = isTuple ? Val::tuple(std::move(out)) : out[0];
+  return isScan ? all : keepDims(a, 3, all, *axis);
 }
 
 } // namespace tlx::lang

@@ -330,6 +330,7 @@ public:
   Val opMaximumNan(CallArgs &);
   Val opCdiv(CallArgs &);
   Val opFma(CallArgs &);
+  Val opMulhi(CallArgs &);
   Val opWhere(CallArgs &);
   Val opTo(CallArgs &);
   Val opBitcast(CallArgs &);
@@ -348,7 +349,7 @@ public:
   Val opLinear(CallArgs &);
   Val opLoad(CallArgs &);
   Val opStore(CallArgs &);
-  Val opAtomicAdd(CallArgs &);
+  Val opAtomic(CallArgs &);
   Val opDescLoad(CallArgs &);
   Val opDescStore(CallArgs &);
   /// A mask or other operand grown to the pointer's shape; null after an error.
@@ -360,8 +361,15 @@ public:
   Val opArgmax(CallArgs &);
   Val opArgmin(CallArgs &);
   Val opReduce(CallArgs &);
+  Val opAssociativeScan(CallArgs &);
+  Val opCumsum(CallArgs &);
+  Val opCumprod(CallArgs &);
+  /// reduce and associative_scan: the operands, the axis, the function.
+  Val combineAlong(CallArgs &a, bool isScan);
+  Val cumulative(CallArgs &a, ir::Opcode op);
+  std::optional<bool> constBool(const CallArgs &a, unsigned i); // false where not given
   Val minMax(CallArgs &, ir::Opcode op);
-  Val argMinMax(CallArgs &, bool max);
+  Val argMinMax(CallArgs &, bool max, bool both, unsigned keep);
   Val keepDims(const CallArgs &a, unsigned i, Val reduced, unsigned axis);
   std::optional<unsigned> reductionAxis(const CallArgs &a, ir::Value *x);
   Val opProgramId(CallArgs &);
@@ -370,6 +378,7 @@ public:
   Val opAssume(CallArgs &);
   Val opMultipleOf(CallArgs &);
   Val opDevicePrint(CallArgs &);
+  Val opDeviceAssert(CallArgs &);
   Val opBytesOf(CallArgs &);
   Val opDtypeOf(CallArgs &);
   Val opNumWarps(CallArgs &);

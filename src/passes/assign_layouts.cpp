@@ -98,6 +98,9 @@ struct Assigner {
     case Opcode::Reduce:
       for (unsigned i = 1; i < op.numOperands(); ++i) tie(op.operand(0), op.operand(i)), tie(op.result(0), op.result(i));
       break;
+    case Opcode::Scan:
+      for (unsigned i = 0; i < op.numOperands(); ++i) tie(op.operand(0), op.operand(i)), tie(op.operand(0), op.result(i));
+      break;
     case Opcode::For:
       for (unsigned i = 0; i < op.numResults(); ++i) {
         tie(op.operand(3 + i), op.result(i));
@@ -328,6 +331,19 @@ struct Assigner {
     return true;
   }
 
+  /// Each bit of registers, lanes and warps that moves along the axis is one bit of the position and moves nowhere else.
+  static bool scannable(const TileLayout &l, unsigned axis) {
+    for (layout::InDim dim : {layout::InDim::Register, layout::InDim::Lane, layout::InDim::Warp})
+      for (unsigned i = 0; i < l.bits(dim); ++i) {
+        const layout::Coord &c = l.bases(dim)[i];
+        if (!c[axis] || (l.redundantMask(dim) >> i & 1)) continue;
+        if (c[axis] & (c[axis] - 1)) return false;
+        for (unsigned d = 0; d < c.size(); ++d)
+          if (d != axis && c[d]) return false;
+      }
+    return true;
+  }
+
   void fixOp(Op &op) {
     Value *r = op.numResults() ? op.result(0) : nullptr;
     Value *x = op.numOperands() ? op.operand(0) : nullptr;
@@ -353,6 +369,11 @@ struct Assigner {
         if (op.result(i)->type.isTile())
           produce(op, i, context.unique(layout::slice(*x->type.layout(), op.intAttr(Attr::axis))));
       break;
+    case Opcode::Scan: {
+      Layout l = scannable(*x->type.layout(), op.intAttr(Attr::axis)) ? x->type.layout() : defaultLayout(x->type.shape());
+      for (unsigned i = 0; i < op.numOperands(); ++i) require(op, i, l), produce(op, i, l);
+      break;
+    }
     case Opcode::Trans: produce(op, 0, context.unique(layout::transpose(*x->type.layout(), permOf(op)))); break;
     case Opcode::Join: produce(op, 0, context.unique(layout::join(*x->type.layout()))); break;
     case Opcode::Split: require(op, 0, context.unique(layout::join(*r->type.layout()))); break;

@@ -47,6 +47,8 @@ const char *findingKindName(FindingKind kind) {
     return "fault";
   case FindingKind::Trap:
     return "trap";
+  case FindingKind::AssertionFailed:
+    return "assertion-failed";
   case FindingKind::InvalidOperation:
     return "invalid-operation";
   }

@@ -74,6 +74,9 @@ uint8_t *smemBase(uint32_t) {
 void print(const char *format, const uint8_t *arguments, uint32_t bytes, uint32_t) {
   engine().print(format, arguments, bytes);
 }
+void assertFail(const char *text, uint32_t site) {
+  engine().failAssertion(text, site);
+}
 void trap(uint32_t site) {
   engine().report(FindingKind::Trap, site, "the kernel stopped itself (trap)");
   engine().stop();
@@ -219,6 +222,7 @@ const Symbol kCommon[] = {
     SYMBOL("tlx.masked.load.*", expanded),
     SYMBOL("tlx.masked.store.*", expanded),
     SYMBOL("tlx.print", print),
+    SYMBOL("tlx.assert.fail", assertFail),
     SYMBOL("tlx.trap", trap),
     SYMBOL("tlx.nv.tid.x", thread),
     SYMBOL("tlx.nv.ctaid.x", ctaId<0>),

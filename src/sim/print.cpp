@@ -113,6 +113,19 @@ void Engine::print(const char *format, const uint8_t *arguments, uint32_t bytes)
   printText(formatPacked(format, arguments, bytes));
 }
 
+void Engine::failAssertion(const char *text, uint32_t site) {
+  reportAssertion(text, site);
+  stop();
+}
+
+void Engine::reportAssertion(const char *text, uint32_t site) {
+  std::string message = formatPacked(text, nullptr, 0);
+  // The finding has its place already: what stands before the text is for a device's output.
+  if (size_t at = message.find("assertion failed"); at != std::string::npos) message.erase(0, at);
+  while (!message.empty() && message.back() == '\n') message.pop_back();
+  report(FindingKind::AssertionFailed, site, std::move(message));
+}
+
 void Engine::printText(std::string text) {
   if (config.onPrint) config.onPrint(text);
   result.printed += text;

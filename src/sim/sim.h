@@ -46,6 +46,7 @@ enum class FindingKind : uint8_t {
   EndlessLoop,     // the budget of back-edges is used up
   Fault,           // a signal inside kernel code: wild pointer, stack overflow
   Trap,            // tlx.trap
+  AssertionFailed, // device_assert
   InvalidOperation // an operand that the operation does not allow
 };
 const char *findingKindName(FindingKind kind);

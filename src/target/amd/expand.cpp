@@ -85,18 +85,29 @@ Align naturalAlign(Type *type) {
   return Align(type->isPointerTy() ? 8 : type->getPrimitiveSizeInBits().getFixedValue() / 8);
 }
 
+/// "tlx.hint" of the call says that the data are used once.
+void markHint(Expansion &e, Instruction *access) {
+  if (e.call->hasFnAttr("tlx.hint"))
+    access->setMetadata(LLVMContext::MD_nontemporal,
+                        MDNode::get(e.b.getContext(), ConstantAsMetadata::get(e.b.getInt32(1))));
+}
+
 /// A branch around a plain access. Neighbours with the same mask share one branch after SimplifyCFG.
 Value *expandMaskedLoad(Expansion &e) {
   Type *type = e.call->getType();
   if (!checkAccessType(e, type)) return nullptr;
-  if (auto *mask = dyn_cast<ConstantInt>(e.arg(1)))
-    return mask->isOne() ? e.b.CreateAlignedLoad(type, e.arg(0), naturalAlign(type)) : e.arg(2);
+  if (auto *mask = dyn_cast<ConstantInt>(e.arg(1))) {
+    if (mask->isZero()) return e.arg(2);
+    auto *load = e.b.CreateAlignedLoad(type, e.arg(0), naturalAlign(type));
+    return markHint(e, load), load;
+  }
   BasicBlock *before = e.call->getParent();
   Instruction *end = SplitBlockAndInsertIfThen(e.arg(1), e.call, /*Unreachable=*/false);
   end->setDebugLoc(e.call->getDebugLoc());
   IRBuilder<> then(end);
   then.SetCurrentDebugLocation(e.call->getDebugLoc());
-  Value *loaded = then.CreateAlignedLoad(type, e.arg(0), naturalAlign(type));
+  auto *loaded = then.CreateAlignedLoad(type, e.arg(0), naturalAlign(type));
+  markHint(e, loaded);
   e.b.SetInsertPoint(e.call);
   PHINode *phi = e.b.CreatePHI(type, 2);
   phi->addIncoming(loaded, end->getParent());
@@ -116,7 +127,7 @@ Value *expandMaskedStore(Expansion &e) {
   }
   IRBuilder<> b(at);
   b.SetCurrentDebugLocation(e.call->getDebugLoc());
-  b.CreateAlignedStore(e.arg(2), e.arg(0), naturalAlign(type));
+  markHint(e, b.CreateAlignedStore(e.arg(2), e.arg(0), naturalAlign(type)));
   return nullptr;
 }
 
@@ -191,7 +202,7 @@ Value *expand(Expansion &e) {
     return sharedWindow(*e.call->getModule(), attributeNumber(*e.call->getFunction(), "tlx.shared-bytes", 0));
   if (name.starts_with("tlx.masked.load.")) return expandMaskedLoad(e);
   if (name.starts_with("tlx.masked.store.")) return expandMaskedStore(e);
-  if (name == "tlx.trap") return e.b.CreateIntrinsic(Intrinsic::trap, {}), nullptr;
+  if (name == "tlx.trap" || name == "tlx.assert.fail") return e.b.CreateIntrinsic(Intrinsic::trap, {}), nullptr;
   if (name == "tlx.print")
     e.diags.report(Diag::TargetPrint, e.loc(), e.target.name);
   else

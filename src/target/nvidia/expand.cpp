@@ -54,6 +54,7 @@ const Direct kDirect[] = {
     {"tlx.nv.mbarrier.test.wait", Intrinsic::nvvm_mbarrier_test_wait_parity_scope_cta_space_cta, &features::Target::tma},
     {"tlx.nv.fence.mbarrier.init", Intrinsic::nvvm_fence_mbarrier_init_release_cluster, &features::Target::tma},
     {"tlx.nv.fence.proxy.async", Intrinsic::nvvm_fence_proxy_async_shared_cta, &features::Target::tma},
+    {"tlx.nv.fence.proxy.async.global", Intrinsic::nvvm_fence_proxy_async_global, &features::Target::tma},
     {"tlx.nv.tma.prefetch.map", Intrinsic::nvvm_prefetch_tensormap, &features::Target::tma},
     {"tlx.nv.bulk.commit", Intrinsic::nvvm_cp_async_bulk_commit_group, &features::Target::tma},
     {"tlx.nv.wgmma.fence", Intrinsic::nvvm_wgmma_fence_sync_aligned, &features::Target::wgmma},
@@ -209,6 +210,12 @@ Value *expand(Expansion &e) {
   if (name.starts_with("tlx.masked.load.")) return expandMaskedLoad(e);
   if (name.starts_with("tlx.masked.store.")) return expandMaskedStore(e);
   if (name == "tlx.print") return expandPrint(e), nullptr;
+  if (name == "tlx.assert.fail") {
+    FunctionCallee vprintf = e.call->getModule()->getOrInsertFunction(
+        "vprintf", FunctionType::get(e.b.getInt32Ty(), {e.b.getPtrTy(), e.b.getPtrTy()}, false));
+    e.b.CreateCall(vprintf, {e.arg(0), ConstantPointerNull::get(e.b.getPtrTy())});
+    return e.b.CreateIntrinsic(Intrinsic::trap, {}), nullptr;
+  }
   if (name == "tlx.trap") return e.b.CreateIntrinsic(Intrinsic::trap, {}), nullptr;
   e.diags.report(Diag::Internal, e.loc(), "no expansion of '" + name.str() + "' for " + e.target.name);
   return nullptr;
@@ -243,6 +250,7 @@ bool expandDeviceOps(Module &module, Function &kernel, const features::Target &t
   if (unsigned threads = attributeNumber(kernel, "tlx.threads", 0))
     kernel.addFnAttr("nvvm.reqntid", std::to_string(threads));
   markTensorMaps(kernel);
+  orderAtomics(kernel, target);
   return expandCalls(module, target, options, diags, expand);
 }
 

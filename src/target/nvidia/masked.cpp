@@ -2,6 +2,7 @@
 // Masked accesses as one predicated PTX instruction:
 //   masked.load T (p, mask, other)  →  @mask ld.global.v4.b32 {…}, [p];   the results tied to `other`
 //   masked.store T (p, mask, value) →  @mask st.global.v4.b32 [p], {…};
+// A hint of the cache ("tlx.hint" of the call: ".cg", ".L1::evict_first") stands behind ld.global, with or without a mask.
 // A branch instead would cost a divergence point an access, and ptxas would not combine them.
 #include "llvm/IR/InlineAsm.h"
 
@@ -59,10 +60,18 @@ Align naturalAlign(Type *type) {
 }
 } // namespace
 
+/// ".cg", ".L1::evict_first", or nothing.
+static std::string hintOf(Expansion &e) {
+  const std::string hint = e.call->getFnAttr("tlx.hint").isValid() ? e.call->getFnAttr("tlx.hint").getValueAsString().str() : "";
+  if (StringRef(hint).starts_with(".L1::")) requirePtx(e, 74);
+  return hint;
+}
+
 Value *expandMaskedLoad(Expansion &e) {
   Type *type = e.call->getType();
   if (!checkAccessType(e, type)) return nullptr;
-  if (auto *mask = dyn_cast<ConstantInt>(e.arg(1)))
+  const std::string hint = hintOf(e);
+  if (auto *mask = dyn_cast<ConstantInt>(e.arg(1)); mask && (mask->isZero() || hint.empty()))
     return mask->isOne() ? e.b.CreateAlignedLoad(type, e.arg(0), naturalAlign(type)) : e.arg(2);
   Pieces p = piecesOf(type);
   SmallVector<Value *, 8> args{e.arg(1), e.arg(0)};
@@ -72,7 +81,7 @@ Value *expandMaskedLoad(Expansion &e) {
   Type *result = p.count > 1
                      ? static_cast<Type *>(StructType::get(e.b.getContext(), SmallVector<Type *, 4>(p.count, p.type)))
                      : p.type;
-  std::string text = "@$" + std::to_string(p.count) + " ld.global" + p.suffix + " " + registers(0, p.count) + ", [$" +
+  std::string text = "@$" + std::to_string(p.count) + " ld.global" + hint + p.suffix + " " + registers(0, p.count) + ", [$" +
                      std::to_string(p.count + 1) + "];";
   std::string constraints;
   for (unsigned i = 0; i < p.count; ++i) constraints += std::string("=") + p.constraint + ",";
@@ -92,7 +101,8 @@ Value *expandMaskedStore(Expansion &e) {
   Value *value = e.arg(2);
   Type *type = value->getType();
   if (!checkAccessType(e, type)) return nullptr;
-  if (auto *mask = dyn_cast<ConstantInt>(e.arg(1))) {
+  const std::string hint = hintOf(e);
+  if (auto *mask = dyn_cast<ConstantInt>(e.arg(1)); mask && (mask->isZero() || hint.empty())) {
     if (mask->isOne()) e.b.CreateAlignedStore(value, e.arg(0), naturalAlign(type));
     return nullptr;
   }
@@ -101,7 +111,7 @@ Value *expandMaskedStore(Expansion &e) {
   split(e.b, value, p, args);
   SmallVector<Type *, 8> types;
   for (Value *v : args) types.push_back(v->getType());
-  std::string text = "@$0 st.global" + p.suffix + " [$1], " + registers(2, p.count) + ";";
+  std::string text = "@$0 st.global" + hint + p.suffix + " [$1], " + registers(2, p.count) + ";";
   std::string constraints = "b,l";
   for (unsigned i = 0; i < p.count; ++i) constraints += std::string(",") + p.constraint;
   constraints += ",~{memory}";

@@ -13,6 +13,8 @@ void requirePtx(Expansion &e, unsigned version);
 
 llvm::Value *expandMaskedLoad(Expansion &e);
 llvm::Value *expandMaskedStore(Expansion &e);
+/// Atomics of LLVM with an order or a scope become PTX that has them.
+void orderAtomics(llvm::Function &kernel, const features::Target &target);
 /// tlx.nv.tma.*.Nd: false if the operation is none of them.
 bool expandTma(Expansion &e);
 /// Arguments passed by value are tensor maps: read where the driver put them.
