@@ -78,7 +78,7 @@ void Generator::emitBarrierOp(const ir::Op &op) {
 void Generator::emitAsyncDesc(const ir::Op &op) {
   const bool load = op.is(ir::Opcode::AsyncDescLoad);
   ir::Type buffer = op.operand(1)->type;
-  const llvm::ArrayRef<int64_t> block = op.operand(0)->type.shape();
+  const auto block = ir::columnsOfBlock(op.operand(0)->type.shape(), buffer.shape());
   const unsigned bits = memoryBits(buffer), bytes = bits / 8, first = load ? 3 : 2, rank = block.size();
   const auto dims = *ir::blockDimensions(block, buffer.shape());
   auto messages = buffer.sharedLayout() ? layout::messagesOf(*buffer.sharedLayout(), bits) : std::nullopt;
@@ -122,7 +122,8 @@ void Generator::emitEdgeStore(const ir::Op &op) {
   Value *whole = wholeRows(op.operand(0));
   if (!whole || !memory) return fail(op, "the descriptor's fields or the buffer's layout are missing");
   const auto &fields = descriptorFields[op.operand(0)];
-  const llvm::ArrayRef<int64_t> block = op.operand(0)->type.shape(), shape = buffer.shape();
+  const llvm::ArrayRef<int64_t> shape = buffer.shape();
+  const auto block = ir::columnsOfBlock(op.operand(0)->type.shape(), shape);
   const auto dims = *ir::blockDimensions(block, shape);
   const unsigned rank = block.size(), bytes = memoryBits(buffer) / 8;
   emitIf(b.CreateNot(whole), [&] {
@@ -162,6 +163,7 @@ void Generator::emitEdgeStore(const ir::Op &op) {
     index->addIncoming(b.CreateAdd(index, b.getInt32(threads())), b.GetInsertBlock());
     b.CreateBr(head);
     b.SetInsertPoint(after);
+    device("tlx.nv.fence.proxy.async.global", {}); // a TMA load may read them next
   });
 }
 
@@ -184,6 +186,7 @@ bool Generator::describe(const ir::Value &argument, DescriptorInfo &info) {
   llvm::SmallVector<unsigned, 5> dims;
   for (const ir::Use &use : argument.uses()) {
     if (!use.op->is(ir::Opcode::AsyncDescLoad) && !use.op->is(ir::Opcode::AsyncDescStore)) continue;
+    info.wholeRows |= use.op->is(ir::Opcode::AsyncDescStore) && use.op->hasAttr(ir::Attr::reduce);
     ir::Type buffer = use.op->operand(1)->type;
     auto m = buffer.sharedLayout() ? layout::messagesOf(*buffer.sharedLayout(), memoryBits(buffer)) : std::nullopt;
     if (!m) continue; // reported where it is emitted
@@ -192,7 +195,7 @@ bool Generator::describe(const ir::Value &argument, DescriptorInfo &info) {
       return false;
     }
     found = std::move(m);
-    dims = *ir::blockDimensions(argument.type.shape(), buffer.shape());
+    dims = *ir::blockDimensions(ir::columnsOfBlock(argument.type.shape(), buffer.shape()), buffer.shape());
   }
   if (!found) { // never used: any valid box
     info.box.assign(info.block.size(), 1);

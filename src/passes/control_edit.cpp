@@ -54,7 +54,7 @@ Op *addResult(Module &module, Op *branch, Type type) {
 void threadVariable(Module &module, Op *at, Value *init, llvm::function_ref<Value *(Value *)> next) {
   llvm::SmallVector<Op *, 4> around; // innermost first
   for (Op *p = at->parentOp(); p; p = p->parentOp())
-    if (p->is(Opcode::For) || p->is(Opcode::If)) around.push_back(p);
+    if (p->is(Opcode::For) || p->is(Opcode::While) || p->is(Opcode::If)) around.push_back(p);
   // Down: what the variable is at the start of each region. A branch passes it through as it is.
   struct Level {
     Op *op;
@@ -75,6 +75,12 @@ void threadVariable(Module &module, Op *at, Value *init, llvm::function_ref<Valu
       Op *fresh = addCarried(module, op, {v});
       levels.push_back({fresh, v, region});
       v = fresh->body().arg(fresh->body().numArgs() - 1);
+    } else if (op->is(Opcode::While)) {
+      op->addOperand(v);
+      op->addResult(v->type);
+      levels.push_back({op, v, region});
+      Value *args[] = {op->body(0).addArg(v->type), op->body(1).addArg(v->type)};
+      v = args[region];
     } else {
       Op *fresh = addResult(module, op, v->type);
       levels.push_back({fresh, v, region});
@@ -85,6 +91,10 @@ void threadVariable(Module &module, Op *at, Value *init, llvm::function_ref<Valu
     Level &l = levels[k];
     if (l.op->is(Opcode::For)) {
       l.op->body().terminator()->addOperand(after);
+    } else if (l.op->is(Opcode::While)) { // the condition's region passes on to the body's, and that back
+      Block &condition = l.op->body(0), &body = l.op->body(1);
+      condition.terminator()->addOperand(l.region == 0 ? after : condition.arg(condition.numArgs() - 1));
+      body.terminator()->addOperand(l.region == 1 ? after : body.arg(body.numArgs() - 1));
     } else {
       l.op->body(l.region).terminator()->addOperand(after);
       l.op->body(1 - l.region).terminator()->addOperand(l.before);

@@ -20,6 +20,10 @@
 // Every refill follows one release of its slot, the first use of slot S - 1 included (each warp arrives there in iteration 0), so that the
 // parity of the release is the phase of the consumer, and no iteration is special.
 //
+// A loop that is entered more than once goes on where the ring stood: slot and phase are followed through the loops and branches around it,
+// and the first loads wait for who read those slots the last time. (Iteration g releases the slot of iteration g - 1, where iteration
+// g + S - 1 goes; on fresh barriers the wait for the release of an iteration g < 0, of parity 1, passes at once.)
+//
 // In a loop over tiles around it, the producer goes on into the next tile: its state (inner and outer iteration, what the addresses need of
 // both) is carried through both loops, so that the ring stays full during a tile's epilogue.
 #include "llvm/ADT/MapVector.h"
@@ -94,6 +98,14 @@ struct TmaPipeliner {
   llvm::SmallVector<Value *, 8> boundary;   // values of the outer body that they need
   Op *tiles = nullptr;                      // the loop around, if the producer runs on through it
 
+  Op *outermost() const { return tiles ? tiles : loop; }
+  /// Whether it is entered more than once.
+  bool repeated() const {
+    for (Op *p = outermost()->parentOp(); p; p = p->parentOp())
+      if (p->is(Opcode::For) || p->is(Opcode::While)) return true;
+    return false;
+  }
+
   void warn(llvm::StringRef why) { diagnostics.report(Diag::NotPipelined, loop->loc, why.str()); }
 
   // --- what can be pipelined ----------------------------------------------------------------------------------------
@@ -160,9 +172,8 @@ struct TmaPipeliner {
 
   // --- rings ------------------------------------------------------------------------------------------------------
   bool makeRings() {
-    Op *first = tiles ? tiles : loop;
     Builder b(module);
-    b.at(first);
+    b.at(outermost());
     llvm::MapVector<Op *, unsigned> groups;
     for (TmaLoad &l : loads) {
       Type t = l.load->result()->type;
@@ -190,6 +201,7 @@ struct TmaPipeliner {
       groupBytes[l.group] += t.elements() * scalarBytes(t.scalar());
     }
     b.loc = loop->loc;
+    if (repeated()) b.at(module.kernel.body.front()); // initialized once
     auto barriers = [&](int64_t arrivals) {
       Op *op = b.create(Opcode::AllocBarriers, {}, module.context.barrier(unsigned(stages)));
       op->setAttr(Attr::arrivals, arrivals);
@@ -324,30 +336,67 @@ struct TmaPipeliner {
   }
 
   // --- the transformation --------------------------------------------------------------------------------------------
-  void transform() {
+  void pipeline() {
     if (!makeRings()) return;
-    Op *first = tiles ? tiles : loop;
+    if (!repeated()) {
+      transform(nullptr);
+      return;
+    }
     Builder b(module);
-    b.at(first);
+    b.at(module.kernel.body.front());
     b.loc = loop->loc;
+    threadVariable(module, outermost(), b.constI32(0), [&](Value *position) { return transform(position); });
+  }
+
+  /// The slot behind this one, and its phase.
+  std::pair<Value *, Value *> nextSlot(Builder &b, Value *slot, Value *phase) {
+    Value *next = b.binary(Opcode::Add, slot, b.constI32(1)), *wraps = b.cmp(Pred::Eq, next, b.constI32(stages));
+    return {b.select(wraps, b.constI32(0), next), b.select(wraps, b.binary(Opcode::Xor, phase, b.constI32(1)), phase)};
+  }
+
+  /// `position`: where the ring stands, slot + S · phase; null at its start. The result is where it stands behind the loop.
+  Value *transform(Value *position) {
+    Builder b(module);
+    b.at(outermost());
+    b.loc = loop->loc;
+    Value *slot0 = b.constI32(0), *phase0 = b.constI32(0), *previous0 = b.constI32(stages - 1);
+    if (position) {
+      Value *second = b.cmp(Pred::Ge, position, b.constI32(stages));
+      slot0 = b.select(second, b.binary(Opcode::Sub, position, b.constI32(stages)), position);
+      phase0 = b.select(second, b.constI32(1), b.constI32(0));
+      previous0 = b.select(b.cmp(Pred::Eq, slot0, b.constI32(0)), previous0, b.binary(Opcode::Sub, slot0, b.constI32(1)));
+    }
     State state = start(b);
+    const unsigned stateSize = state.flat().size();
     // The first S - 1 iterations, as a loop: the code stays small.
-    Op *fill = b.forLoop(b.constI32(0), b.constI32(stages - 1), b.constI32(1), state.flat());
+    llvm::SmallVector<Value *, 16> inits = state.flat();
+    if (position) inits.append({slot0, phase0});
+    Op *fill = b.forLoop(b.constI32(0), b.constI32(stages - 1), b.constI32(1), inits);
     {
       Builder in(module);
       in.loc = loop->loc;
       in.atEnd(fill->body());
       llvm::SmallVector<Value *, 16> args;
       for (unsigned i = 1; i < fill->body().numArgs(); ++i) args.push_back(fill->body().arg(i));
-      State s = state.with(args);
-      issue(in, s, fill->body().arg(0), nullptr);
-      in.yield(advance(in, s).flat());
+      State s = state.with(llvm::ArrayRef<Value *>(args).take_front(stateSize));
+      llvm::SmallVector<Value *, 16> yields;
+      if (position) {
+        Value *slot = args[stateSize], *phase = args[stateSize + 1];
+        Value *last = in.cmp(Pred::Eq, slot, in.constI32(stages - 1));
+        issue(in, s, slot, in.select(last, phase, in.binary(Opcode::Xor, phase, in.constI32(1))));
+        yields = advance(in, s).flat();
+        auto [nextOne, itsPhase] = nextSlot(in, slot, phase);
+        yields.append({nextOne, itsPhase});
+      } else {
+        issue(in, s, fill->body().arg(0), nullptr);
+        yields = advance(in, s).flat();
+      }
+      in.yield(yields);
     }
     llvm::SmallVector<Value *, 16> carried;
-    for (unsigned i = 0; i < fill->numResults(); ++i) carried.push_back(fill->result(i));
-    const unsigned stateSize = carried.size();
+    for (unsigned i = 0; i < stateSize; ++i) carried.push_back(fill->result(i));
     // Behind it: slot and phase of the consumer, and the slot before.
-    carried.append({b.constI32(0), b.constI32(0), b.constI32(stages - 1)});
+    carried.append({slot0, phase0, previous0});
     auto lastOf = [&](Op *op) {
       llvm::SmallVector<Value *, 16> args;
       for (unsigned i = op->body().numArgs() - carried.size(); i < op->body().numArgs(); ++i) args.push_back(op->body().arg(i));
@@ -383,10 +432,8 @@ struct TmaPipeliner {
     out.loc = loop->loc;
     out.at(loop->body().terminator());
     llvm::SmallVector<Value *, 16> yields = advance(out, s).flat();
-    Value *next = out.binary(Opcode::Add, slot, out.constI32(1)), *wraps = out.cmp(Pred::Eq, next, out.constI32(stages));
-    yields.push_back(out.select(wraps, out.constI32(0), next));
-    yields.push_back(out.select(wraps, out.binary(Opcode::Xor, phase, out.constI32(1)), phase));
-    yields.push_back(slot);
+    auto [next, nextPhase] = nextSlot(out, slot, phase);
+    yields.append({next, nextPhase, slot});
     appendYield(module, loop->body(), yields);
     if (tiles) {
       llvm::SmallVector<Value *, 16> results;
@@ -396,6 +443,13 @@ struct TmaPipeliner {
     // Loads through pointers are the next pass's.
     if (llvm::none_of(loop->body().ops(), [](Op *op) { return op->is(Opcode::Load) && op->result()->type.isTile(); }))
       loop->removeAttr(Attr::num_stages);
+    if (!position) return nullptr;
+    Builder behind(module);
+    behind.loc = loop->loc;
+    behind.after(outermost());
+    const unsigned n = outermost()->numResults();
+    Value *turn = behind.binary(Opcode::Mul, outermost()->result(n - 2), behind.constI32(stages));
+    return behind.binary(Opcode::Add, outermost()->result(n - 3), turn);
   }
 
   llvm::DenseSet<unsigned> waited;
@@ -441,7 +495,7 @@ bool pipelineDescriptors(Module &module, const features::Target &target, Diagnos
     TmaPipeliner p{module, target, diagnostics, loop, loop->intAttr(Attr::num_stages)};
     if (!p.collect()) continue;
     p.findTiles();
-    p.transform();
+    p.pipeline();
   }
   return diagnostics.errorCount() == before;
 }

@@ -382,6 +382,7 @@ const Symbol kSymbols[] = {
     SYMBOL("tlx.nv.mbarrier.test.wait", testWait),
     SYMBOL("tlx.nv.fence.mbarrier.init", otherFence),
     SYMBOL("tlx.nv.fence.proxy.async", proxyFence),
+    SYMBOL("tlx.nv.fence.proxy.async.global", otherFence),
     SYMBOL("tlx.nv.fence.acq.rel.cta", otherFence),
     SYMBOL("tlx.nv.fence.acq.rel.gpu", otherFence),
     SYMBOL("tlx.nv.fence.acq.rel.sys", otherFence),
