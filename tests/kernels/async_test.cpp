@@ -1,0 +1,633 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// wgmma, TMA and mbarriers where the compiler finds them: small kernels with every form of loop, branch and operand, under every schedule.
+// Operands are small integers, so that every result is exact; outputs are poisoned first, and so is what lies between their rows.
+#include "operations.h"
+
+using namespace operations;
+
+namespace {
+
+struct Matrix {
+  int64_t rows, cols, ld;
+  Array values;
+  bool pointer = false; // passed as a pointer and not as a tensor
+  Matrix(const std::string &type, int64_t rows, int64_t cols, bool pointer = false)
+      : rows(rows), cols(cols), ld(pointer ? cols : padded(cols, typeOf(type).bytes())), values(type, size_t(std::max<int64_t>(1, rows) * ld)),
+        pointer(pointer) {}
+  static int64_t padded(int64_t cols, unsigned bytes) { // at least one element between rows
+    const int64_t unit = 16 / bytes;
+    return (cols + unit) / unit * unit;
+  }
+  double operator()(int64_t r, int64_t c) const { return r < 0 || c < 0 || r >= rows || c >= cols ? 0 : values.value(size_t(r * ld + c)); }
+};
+
+struct Case {
+  std::string text;
+  std::vector<std::pair<std::string, std::string>> params;
+  std::vector<Matrix> inputs;
+  Matrix output;
+  std::vector<tlx::Arg> scalars;
+  unsigned programs = 1;
+  std::vector<std::string> facts;
+  int64_t bound = 2;
+  bool floats = true; // of the output: elements are numbers of its type
+};
+
+using Reference = std::function<double(const std::vector<Matrix> &in, int64_t row, int64_t col)>;
+
+std::vector<std::string> hopper() {
+  std::vector<std::string> out;
+  for (const std::string &t : targets())
+    if (t == "sm_90a") out.push_back(t);
+  return out;
+}
+
+void check(Case c, const Reference &reference) {
+  for (const std::string &target : hopper()) {
+    Program program;
+    try {
+      program = compileText(c.text, {"async.tlx", "k", c.params, c.facts}, target);
+    } catch (const std::exception &e) {
+      std::string why = e.what();
+      CHECK_MESSAGE(false, why, "\n", c.text);
+      return;
+    }
+    Rng rng(uint64_t(c.output.rows * 31 + c.output.cols));
+    std::vector<tlx::Buffer> buffers;
+    std::vector<tlx::Tensor> tensors;
+    std::vector<harness::Tensor> like;
+    std::vector<tlx::Arg> args;
+    buffers.reserve(8), tensors.reserve(8);
+    auto pass = [&](Matrix &m) {
+      buffers.push_back(program.device.allocate(m.values.data.size()));
+      buffers.back().write(m.values.data.data());
+      if (m.pointer) return args.push_back(buffers.back());
+      tensors.push_back(tensor(buffers.back(), harness::Tensor(m.values.type.name, 1), {m.rows, m.cols}, {m.ld, 1}));
+      args.push_back(tensors.back());
+    };
+    for (Matrix &m : c.inputs) {
+      std::fill(m.values.data.begin(), m.values.data.end(), 0xff);
+      for (int64_t r = 0; r < m.rows; ++r)
+        for (int64_t k = 0; k < m.cols; ++k)
+          m.values.set(size_t(r * m.ld + k), double(rng.integer(m.values.type.isSigned ? -c.bound : 0, c.bound)));
+      pass(m);
+    }
+    std::vector<uint64_t> want;
+    std::fill(c.output.values.data.begin(), c.output.values.data.end(), 0xa5);
+    want = bitsOf(c.output.values);
+    for (int64_t r = 0; r < c.output.rows; ++r)
+      for (int64_t k = 0; k < c.output.cols; ++k) {
+        Array one(c.output.values.type.name, 1);
+        one.set(0, reference(c.inputs, r, k));
+        want[size_t(r * c.output.ld + k)] = one.raw(0);
+      }
+    pass(c.output);
+    args.insert(args.end(), c.scalars.begin(), c.scalars.end());
+    for (const Setting &s : settings(target, seeds())) {
+      std::fill(c.output.values.data.begin(), c.output.values.data.end(), 0xa5);
+      buffers.back().write(c.output.values.data.data());
+      const std::string problem = program.run({c.programs, 1, 1}, args, s);
+      std::string params;
+      for (auto &[name, value] : c.params) params += " " + name + "=" + value;
+      CHECK_MESSAGE(problem == "", s.text(), params, "\n", c.text);
+      buffers.back().read(c.output.values.data.data());
+      expectBits(c.output.values, want, s.text() + params + "\n" + c.text);
+      if (problem != "") return; // the other schedules say the same
+    }
+  }
+}
+
+std::pair<std::string, std::string> number(const char *name, int64_t v) { return {name, std::to_string(v)}; }
+
+/// Σ over k of a(r, k) b(k, c).
+template <typename A, typename B> double sum(int64_t depth, A a, B b) {
+  double s = 0;
+  for (int64_t k = 0; k < depth; ++k) s += a(k) * b(k);
+  return s;
+}
+
+// --- one product: tiles, types, depths ---------------------------------------------------------------------------------------
+
+struct Product {
+  int64_t m = 64, n = 64, k = 64;
+  int stages = 3, warps = 4;
+  bool ta = false, tb = false;
+  std::string a = "f16", b = "f16", acc = "f32";
+};
+
+void product(const Product &p, std::vector<int64_t> depths) {
+  const std::string text = replace(R"(
+kernel k(a: tensor_desc<$TA, [$AR, $AC]>, b: tensor_desc<$TB, [$BR, $BC]>, c: tensor_desc<$ACC, [$M, $N]>, depth: i32)
+    launch(num_warps = $W) {
+  var acc = zeros([$M, $N], $ACC);
+  for k in range(0, depth, $K, num_stages = $S) {
+    acc = dot($LA, $LB, acc);
+  }
+  c.store([0, 0], acc);
+})",
+                                   {{"TA", p.a}, {"TB", p.b}, {"ACC", p.acc},
+                                    number("M", p.m), number("N", p.n), number("K", p.k), number("S", p.stages), number("W", p.warps),
+                                    number("AR", p.ta ? p.k : p.m), number("AC", p.ta ? p.m : p.k),
+                                    number("BR", p.tb ? p.n : p.k), number("BC", p.tb ? p.k : p.n),
+                                    {"LA", p.ta ? "a.load([k, 0]).T" : "a.load([0, k])"}, {"LB", p.tb ? "b.load([0, k]).T" : "b.load([k, 0])"}});
+  for (int64_t depth : depths)
+    check({text, {}, {Matrix(p.a, p.ta ? depth : p.m, p.ta ? p.m : depth), Matrix(p.b, p.tb ? p.n : depth, p.tb ? depth : p.n)},
+           Matrix(p.acc, p.m, p.n), {int32_t(depth)}},
+          [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+            return sum(depth, [&](int64_t k) { return p.ta ? in[0](k, r) : in[0](r, k); }, [&](int64_t k) { return p.tb ? in[1](c, k) : in[1](k, c); });
+          });
+}
+
+} // namespace
+
+TEST_CASE("async: tiles of every width") {
+  for (bool tb : {false, true})
+    for (int64_t n : {8, 16, 24, 32, 40, 80, 96, 176, 192, 208, 240, 256}) {
+      Product p;
+      p.n = n, p.tb = tb, p.k = 32, p.stages = 2;
+      product(p, {80});
+    }
+}
+
+TEST_CASE("async: more columns than one instruction has") {
+  for (bool tb : {false, true})
+    for (int64_t n : {288, 320, 384, 448, 480}) {
+      Product p;
+      p.n = n, p.tb = tb, p.k = 32, p.stages = 2;
+      product(p, {64});
+    }
+}
+
+TEST_CASE("async: warpgroups along M and N") {
+  struct Tile {
+    int64_t m, n;
+    int warps;
+  };
+  for (const Tile &t : {Tile{128, 64, 8}, {64, 64, 8}, {64, 192, 8}, {64, 128, 16}, {128, 96, 16}, {256, 32, 16}, {192, 80, 4}, {320, 16, 4}, {192, 64, 8}})
+    for (bool ta : {false, true})
+      for (bool tb : {false, true}) {
+        Product p;
+        p.m = t.m, p.n = t.n, p.warps = t.warps, p.ta = ta, p.tb = tb, p.k = 32, p.stages = 2;
+        product(p, {96});
+      }
+}
+
+TEST_CASE("async: stages and depths") {
+  for (int stages : {2, 3, 4, 5}) {
+    Product p;
+    p.m = 64, p.n = 32, p.k = 32, p.stages = stages;
+    product(p, {0, 1, 32, 33, 32 * (stages - 1), 32 * stages, 32 * (2 * stages + 1) - 5});
+  }
+  for (int64_t k : {16, 48, 80, 96, 128, 192}) { // of a step; K-major B of the same
+    Product p;
+    p.n = 32, p.k = k;
+    product(p, {4 * k - 7});
+    p.tb = true;
+    product(p, {4 * k - 7});
+  }
+}
+
+TEST_CASE("async: types") {
+  struct Types {
+    const char *a, *b, *acc;
+  };
+  for (const Types &t : {Types{"bf16", "bf16", "f32"}, {"f32", "f32", "f32"}, {"f8e4m3", "f8e4m3", "f32"}, {"f8e5m2", "f8e5m2", "f32"},
+                         {"i8", "i8", "i32"}, {"u8", "u8", "i32"}})
+    for (int warps : {4, 8}) {
+      Product p;
+      p.a = t.a, p.b = t.b, p.acc = t.acc, p.tb = true, p.n = 48, p.warps = warps, p.m = warps * 16, p.k = 64;
+      product(p, {0, 150});
+    }
+  for (bool ta : {false, true})
+    for (bool tb : {false, true}) {
+      Product p;
+      p.a = p.b = "bf16", p.ta = ta, p.tb = tb;
+      product(p, {150});
+    }
+}
+
+// --- where operands come from -------------------------------------------------------------------------------------------------
+
+TEST_CASE("async: operands from registers") {
+  const Reference doubled = [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+    return sum(96, [&](int64_t k) { return in[0](r, k) + 1; }, [&](int64_t k) { return in[1](k, c) * 2 - 1; });
+  };
+  for (int warps : {4, 8})
+    for (const char *body : {"dot(a.load([0, k]) + 1.0, b.load([k, 0]) * 2.0 - 1.0, acc)",
+                             "dot((a.load([0, k]).T + 1.0).T, (b.load([k, 0]).T * 2.0 - 1.0).T, acc)"})
+      for (const char *stages : {"", ", num_stages = 3"})
+        check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 64]>, c: tensor_desc<f32, [64, 64]>) launch(num_warps = $W) {
+  var acc = zeros([64, 64], f32);
+  for k in range(0, 96, 32$S) { acc = $D; }
+  c.store([0, 0], acc);
+})",
+                       {number("W", warps), {"S", stages}, {"D", body}}),
+               {}, {Matrix("f16", 64, 96), Matrix("f16", 96, 64)}, Matrix("f32", 64, 64)},
+              doubled);
+}
+
+TEST_CASE("async: A in registers, other types") {
+  for (const char *type : {"bf16", "i8", "u8", "f32", "f8e4m3", "f8e5m2"}) {
+    const std::string t = type, acc = t[0] == 'i' || t[0] == 'u' ? "i32" : "f32";
+    const bool narrow = t[0] == 'f' && t[1] == '8';
+    check({replace(R"(
+kernel k(a: tensor_desc<$T, [64, 64]>, b: tensor_desc<$T, [32, 64]>, c: tensor_desc<$ACC, [64, 32]>) launch(num_warps = 4) {
+  var acc = zeros([64, 32], $ACC);
+  for k in range(0, 128, 64, num_stages = 2) {
+    let x = a.load([0, k]);
+    acc = dot($X, b.load([0, k]).T, acc);
+  }
+  c.store([0, 0], acc);
+})",
+                   {{"T", t}, {"ACC", acc}, {"X", narrow ? "(x.to(f32) + 1.0).to(" + t + ")" : "x + 1"}}),
+           {}, {Matrix(t, 64, 128), Matrix(t, 32, 128)}, Matrix(acc, 64, 32)},
+          [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+            return sum(128, [&](int64_t k) { return in[0](r, k) + 1; }, [&](int64_t k) { return in[1](c, k); });
+          });
+  }
+}
+
+// x = A·B; then C = x·V, with x from the accumulator's registers.
+TEST_CASE("async: chains of dots") {
+  for (int warps : {4, 8})
+    for (int stages : {2, 3})
+      for (int64_t n : {64, 80})
+        check({replace(R"(
+kernel k(q: tensor_desc<f16, [$M, 64]>, b: tensor_desc<f16, [32, 64]>, v: tensor_desc<f16, [32, $N]>, c: tensor_desc<f32, [$M, $N]>, n: i32)
+    launch(num_warps = $W) {
+  let x = q.load([0, 0]);
+  var acc = zeros([$M, $N], f32);
+  for j in range(0, n, 32, num_stages = $S) {
+    let s = dot(x, b.load([j, 0]).T, zeros([$M, 32], f32));
+    acc = dot(s.to(f16), v.load([j, 0]), acc);
+  }
+  c.store([0, 0], acc);
+})",
+                       {number("W", warps), number("S", stages), number("M", 16 * warps), number("N", n)}),
+               {}, {Matrix("f16", 16 * warps, 64), Matrix("f16", 160, 64), Matrix("f16", 160, n)}, Matrix("f32", 16 * warps, n), {int32_t(160)}},
+              [row = std::vector<double>(160)](const std::vector<Matrix> &in, int64_t r, int64_t c) mutable {
+                for (int64_t j = 0; j < 160 && c == 0; ++j) // A·B, once a row
+                  row[size_t(j)] = sum(64, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](j, k); });
+                return sum(160, [&](int64_t j) { return row[size_t(j)]; }, [&](int64_t j) { return in[2](j, c); });
+              });
+}
+
+// The accumulator is changed between dots: what is in flight must have come back first.
+TEST_CASE("async: an accumulator that the loop changes") {
+  for (const char *body : {"acc = dot(x, y, acc * 0.5 + 0.5);", "acc = acc * 0.5 + 0.5;\n    acc = dot(x, y, acc);",
+                           "acc = dot(x, y, acc);\n    acc = acc * 0.5 + 0.5;"}) {
+    const bool after = std::string(body).find("acc = dot(x, y, acc);\n") != std::string::npos && std::string(body)[6] == 'd';
+    check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>) launch(num_warps = 4) {
+  var acc = zeros([64, 32], f32);
+  for k in range(0, 160, 32, num_stages = 3) {
+    let x = a.load([0, k]);
+    let y = b.load([k, 0]);
+    $D
+  }
+  c.store([0, 0], acc);
+})",
+                   {{"D", body}}),
+           {}, {Matrix("f16", 64, 160), Matrix("f16", 160, 32)}, Matrix("f32", 64, 32)},
+          [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+            double acc = 0;
+            for (int64_t k = 0; k < 160; k += 32) {
+              if (!after) acc = acc * 0.5 + 0.5;
+              for (int64_t j = k; j < k + 32; ++j) acc += in[0](r, j) * in[1](j, c);
+              if (after) acc = acc * 0.5 + 0.5;
+            }
+            return acc;
+          });
+  }
+}
+
+// Two accumulators in one loop, one of which is also read by other operations every iteration.
+TEST_CASE("async: two dots in flight") {
+  for (const char *extra : {"", "    total = total + max(max(x, axis = 1), axis = 0);\n", "    total = total + max(max(other, axis = 1), axis = 0).to(f16) * 0.0;\n"})
+    check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, d: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>)
+    launch(num_warps = 4) {
+  var acc = zeros([64, 32], f32);
+  var other = zeros([64, 32], f32);
+  var total = max(max(a.load([0, 0]), axis = 1), axis = 0) * 0.0;
+  for k in range(0, 160, 32, num_stages = 3) {
+    let x = a.load([0, k]);
+    acc = dot(x, b.load([k, 0]), acc);
+$E    other = dot(x, d.load([k, 0]), other);
+  }
+  c.store([0, 0], acc - other * 3.0 + total.to(f32));
+})",
+                   {{"E", extra}}),
+           {}, {Matrix("f16", 64, 160), Matrix("f16", 160, 32), Matrix("f16", 160, 32)}, Matrix("f32", 64, 32)},
+          [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+            double total = 0;
+            if (std::string(extra).find("max(x") != std::string::npos)
+              for (int64_t k = 0; k < 160; k += 32) {
+                double m = -100;
+                for (int64_t i = 0; i < 64; ++i)
+                  for (int64_t j = k; j < k + 32; ++j) m = std::max(m, in[0](i, j));
+                total += m;
+              }
+            return total + sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](k, c) - 3 * in[2](k, c); });
+          });
+}
+
+// --- loops and branches -------------------------------------------------------------------------------------------------------
+
+TEST_CASE("async: a loop whose buffers are no rings") {
+  for (const char *body : {"acc = dot(a.load([0, k]), b.load([k, 0]), acc);", // no num_stages
+                           "acc = dot(a.load([0, k]), fixed, acc);", "acc = dot(first, b.load([k, 0]), acc);"}) {
+    const std::string s = body;
+    check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>, n: i32) launch(num_warps = 4) {
+  let first = a.load([0, 0]);
+  let fixed = b.load([0, 0]);
+  var acc = zeros([64, 32], f32);
+  for k in range(0, n, 32) { $D }
+  c.store([0, 0], acc);
+})",
+                   {{"D", body}}),
+           {}, {Matrix("f16", 64, 128), Matrix("f16", 128, 32)}, Matrix("f32", 64, 32), {int32_t(128)}},
+          [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+            return sum(128, [&](int64_t k) { return in[0](r, s.find("first") != std::string::npos ? k % 32 : k); },
+                       [&](int64_t k) { return in[1](s.find("fixed") != std::string::npos ? k % 32 : k, c); });
+          });
+  }
+}
+
+TEST_CASE("async: dots and loads in branches") {
+  // Even steps by a·b, odd ones by a·d; or skipped; the condition is the same for all threads.
+  const char *bodies[] = {"if k / 32 % 2 == 0 { acc = dot(a.load([0, k]), b.load([k, 0]), acc); } else { acc = dot(a.load([0, k]), d.load([k, 0]), acc); }",
+                          "let x = a.load([0, k]); if k / 32 % 2 == 0 { acc = dot(x, b.load([k, 0]), acc); } else { acc = dot(x, d.load([k, 0]), acc); }",
+                          "let x = a.load([0, k]); let y = b.load([k, 0]); let z = d.load([k, 0]); if k / 32 % 2 == 0 { acc = dot(x, y, acc); } else { acc = dot(x, z, acc); }"};
+  for (const char *body : bodies)
+    for (const char *stages : {"", ", num_stages = 3"})
+      check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, d: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>, n: i32)
+    launch(num_warps = 4) {
+  var acc = zeros([64, 32], f32);
+  for k in range(0, n, 32$S) { $D }
+  c.store([0, 0], acc);
+})",
+                     {{"D", body}, {"S", stages}}),
+             {}, {Matrix("f16", 64, 160), Matrix("f16", 160, 32), Matrix("f16", 160, 32)}, Matrix("f32", 64, 32), {int32_t(160)}},
+            [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+              return sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[k / 32 % 2 ? 2 : 1](k, c); });
+            });
+}
+
+TEST_CASE("async: loads in while loops and nested branches") {
+  check({R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>, n: i32) launch(num_warps = 4) {
+  var acc = zeros([64, 32], f32);
+  var k = 0;
+  while k < n {
+    if k != 64 {
+      acc = dot(a.load([0, k]), b.load([k, 0]), acc);
+      if k == 96 { acc = acc + a.load([0, k]).to(f32); }
+    }
+    k = k + 32;
+  }
+  c.store([0, 0], acc);
+})",
+         {}, {Matrix("f16", 64, 192), Matrix("f16", 192, 32)}, Matrix("f32", 64, 32), {int32_t(192)}},
+        [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+          return in[0](r, 96 + c) + sum(192, [&](int64_t k) { return k / 32 == 2 ? 0 : in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
+        });
+  // The load is part of the condition: the block of flags says whether to go on.
+  check({R"(
+kernel k(a: tensor_desc<i32, [1, 8]>, b: tensor_desc<i32, [1, 8]>, c: tensor_desc<i32, [1, 8]>, n: i32) launch(num_warps = 4) {
+  var total = zeros([1, 8], i32);
+  var row = 0;
+  while max(max(a.load([row, 0]), axis = 1), axis = 0) < 100 {
+    total = total + b.load([row, 0]);
+    row = row + 1;
+    if row == n { break; }
+  }
+  c.store([0, 0], total);
+})",
+         {}, {Matrix("i32", 9, 8), Matrix("i32", 9, 8)}, Matrix("i32", 1, 8), {int32_t(6)}},
+        [](const std::vector<Matrix> &in, int64_t, int64_t c) { return sum(6, [&](int64_t k) { return in[1](k, c); }, [](int64_t) { return 1.0; }); });
+}
+
+TEST_CASE("async: nested loops, both pipelined") {
+  // The inner loop's bounds are those of every outer iteration, or depend on it; its addresses always do.
+  for (const char *bound : {"n", "32 + i"})
+    for (const char *outer : {"", ", num_stages = 2"})
+      check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, d: tensor_desc<f32, [64, 32]>, c: tensor_desc<f32, [64, 32]>, n: i32)
+    launch(num_warps = 4) {
+  var total = zeros([64, 32], f32);
+  for i in range(0, 96, 32$O) {
+    let scale = d.load([0, i]);
+    var acc = zeros([64, 32], f32);
+    for k in range(0, $B, 32, num_stages = 3) {
+      acc = dot(a.load([0, i + k]), b.load([k, 0]), acc);
+    }
+    total = total + acc * scale;
+  }
+  c.store([0, 0], total);
+})",
+                     {{"B", bound}, {"O", outer}}),
+             {}, {Matrix("f16", 64, 256), Matrix("f16", 160, 32), Matrix("f32", 64, 96)}, Matrix("f32", 64, 32), {int32_t(160)}},
+            [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+              double total = 0;
+              for (int64_t i = 0; i < 96; i += 32) {
+                const int64_t depth = bound[0] == 'n' ? 160 : (i + 63) / 32 * 32;
+                total += in[2](r, i + c) * sum(depth, [&](int64_t k) { return in[0](r, i + k); }, [&](int64_t k) { return in[1](k, c); });
+              }
+              return total;
+            });
+}
+
+TEST_CASE("async: two pipelined loops, one after the other") {
+  // In one program, in a loop over tiles, and in one whose bounds differ. BIG: rings that only fit one after the other.
+  for (const char *around : {"let t = 0; let n = depth; if true {", "let n = depth; for t in range(0, 2) {", "for t in range(0, 2) { let n = depth - t * 32;"})
+    for (bool big : {false, true}) {
+      const int64_t k = big ? 128 : 32, n = big ? 128 : 32, depth = 4 * k;
+      const bool loop = std::string(around).find("for") != std::string::npos, varies = around[0] == 'f';
+      if (big && loop && !varies) continue; // the rings of both stay
+      check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, $K]>, b: tensor_desc<f16, [$K, $N]>, d: tensor_desc<f16, [$K, $N]>, c: tensor_desc<f32, [64, $N]>, depth: i32)
+    launch(num_warps = 4) {
+  $A
+    var acc = zeros([64, $N], f32);
+    for k in range(0, n, $K, num_stages = 3) { acc = dot(a.load([64 * t, k]), b.load([k, 0]), acc); }
+    var other = zeros([64, $N], f32);
+    for k in range(0, n, $K, num_stages = 4) { other = dot(a.load([64 * t, k]), d.load([k, 0]), other); }
+    c.store([64 * t, 0], acc * 2.0 - other);
+  }
+})",
+                     {{"A", around}, number("K", k), number("N", n)}),
+             {}, {Matrix("f16", loop ? 128 : 64, depth), Matrix("f16", depth, n), Matrix("f16", depth, n)}, Matrix("f32", loop ? 128 : 64, n), {int32_t(depth)}},
+            [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+              const int64_t to = varies && r >= 64 ? depth - 32 : depth;
+              return sum((to + k - 1) / k * k, [&](int64_t j) { return in[0](r, j); }, [&](int64_t j) { return 2 * in[1](j, c) - in[2](j, c); });
+            });
+    }
+}
+
+TEST_CASE("async: pipelined loops in branches and while loops") {
+  for (const char *around : {"if depth > 3 {", "for t in range(0, 3) { if t != 1 {", "var t = 0; while t < 3 { t = t + 1; if t != 2 {"}) {
+    const bool twice = around[0] != 'i';
+    check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>, depth: i32) launch(num_warps = 4) {
+  var acc = zeros([64, 32], f32);
+  $A
+    for k in range(0, depth, 32, num_stages = 3) { acc = dot(a.load([0, k]), b.load([k, 0]), acc); }
+    acc = acc + 1.0;
+  }$E
+  c.store([0, 0], acc);
+})",
+                   {{"A", around}, {"E", twice ? "}" : ""}}),
+           {}, {Matrix("f16", 64, 160), Matrix("f16", 160, 32)}, Matrix("f32", 64, 32), {int32_t(160)}},
+          [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+            return (twice ? 2 : 1) * (1 + sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](k, c); }));
+          });
+  }
+}
+
+TEST_CASE("async: programs with no tile, one and many") {
+  for (const char *stages : {"2", "3", "4"})
+    for (int programs : {1, 2, 7})
+      for (int64_t depth : {0, 20, 32, 160}) {
+        if (stages[0] != '3' && (programs == 7 || depth == 20)) continue;
+        check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 48]>, c: tensor_desc<f32, [64, 48]>, tiles: i32, depth: i32) launch(num_warps = 4) {
+  for tile in range(program_id(0), tiles, num_programs(0)) {
+    let m = tile / 2 * 64;
+    let n = tile % 2 * 48;
+    var acc = zeros([64, 48], f32);
+    for k in range(0, depth, 32, num_stages = $S) {
+      acc = dot(a.load([m, k]), b.load([k, n]), acc);
+    }
+    c.store([m, n], acc);
+  }
+})",
+                       {{"S", stages}}),
+               {}, {Matrix("f16", 130, depth), Matrix("f16", depth, 90)}, Matrix("f32", 130, 90), {int32_t(6), int32_t(depth)}, unsigned(programs)},
+              [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+                return sum(depth, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
+              });
+      }
+}
+
+// --- indices, pointers, stores ------------------------------------------------------------------------------------------------
+
+TEST_CASE("async: an index that the loop carries") {
+  for (const char *around : {"let t = 0; if true {", "for t in range(0, 2) {"}) {
+    const bool loop = around[0] == 'f';
+    check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>, start: i32) launch(num_warps = 4) {
+  $A
+    var acc = zeros([64, 32], f32);
+    var at = start;
+    for k in range(0, 5, num_stages = 3) {
+      acc = dot(a.load([64 * t, at]), b.load([k * 32, 0]), acc);
+      at = (at + 96) % 160;
+    }
+    c.store([64 * t, 0], acc);
+  }
+})",
+                   {{"A", around}}),
+           {}, {Matrix("f16", 64 * (loop + 1), 160), Matrix("f16", 160, 32)}, Matrix("f32", 64 * (loop + 1), 32), {int32_t(32)}},
+          [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+            return sum(160, [&](int64_t k) { return in[0](r, (32 + k / 32 * 96) % 160 + k % 32); }, [&](int64_t k) { return in[1](k, c); });
+          });
+  }
+  // Downwards, and by a step that is known at run time only.
+  for (const char *range : {"128, -1, -64", "0, 160, step"})
+    check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>, step: i32) launch(num_warps = 4) {
+  var acc = zeros([64, 32], f32);
+  for k in range($R, num_stages = 3) { acc = dot(a.load([0, k]), b.load([k, 0]), acc); }
+  c.store([0, 0], acc);
+})",
+                   {{"R", range}}),
+           {}, {Matrix("f16", 64, 160), Matrix("f16", 160, 32)}, Matrix("f32", 64, 32), {int32_t(64)}},
+          [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+            return sum(160, [&](int64_t k) { return k / 32 % 2 ? 0 : in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
+          });
+}
+
+TEST_CASE("async: pointers and descriptors in one loop") {
+  for (const char *around : {"let t = 0; if true {", "for t in range(0, 2) {"})
+    for (bool left : {true, false}) {
+      const bool loop = around[0] == 'f';
+      const std::string tile = left ? "load(a + (64 * t + arange(0, 64))[:, None] * 160 + (k + arange(0, 32))[None, :])"
+                                    : "load(b + (k + arange(0, 32))[:, None] * 32 + arange(0, 32)[None, :])";
+      check({replace(R"(
+kernel k(a: $A, b: $B, c: tensor_desc<f32, [64, 32]>, n: i32) launch(num_warps = 4) requires(aligned($P, 16)) {
+  $O
+    var acc = zeros([64, 32], f32);
+    for k in range(0, n, 32, num_stages = 3) { acc = dot($X, $Y, acc); }
+    c.store([64 * t, 0], acc);
+  }
+})",
+                     {{"A", left ? "*f16" : "tensor_desc<f16, [64, 32]>"}, {"B", left ? "tensor_desc<f16, [32, 32]>" : "*f16"}, {"P", left ? "a" : "b"},
+                      {"X", left ? tile : "a.load([64 * t, k])"}, {"Y", left ? "b.load([k, 0])" : tile}, {"O", around}}),
+             {}, {Matrix("f16", 64 * (loop + 1), 160, left), Matrix("f16", 160, 32, !left)}, Matrix("f32", 64 * (loop + 1), 32), {int32_t(160)}},
+            [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+              return sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
+            });
+    }
+}
+
+TEST_CASE("async: wgmma from pointers") {
+  for (bool transposed : {false, true}) // B's contiguous dimension
+    for (const char *stages : {"", ", num_stages = 2", ", num_stages = 4"})
+      for (int64_t n : {32, 80})
+        check({replace(R"(
+kernel k(a: *f16, b: *f16, c: *f32, depth: i32) launch(num_warps = 4) requires(aligned(a, 16), aligned(b, 16), aligned(c, 16)) {
+  var acc = zeros([64, $N], f32);
+  for k in range(0, depth, 32$S) {
+    let x = load(a + arange(0, 64)[:, None] * 160 + (k + arange(0, 32))[None, :]);
+    let y = load(b + (k + arange(0, 32))[:, None] * $R + arange(0, $N)[None, :] * $C);
+    acc = dot(x, y, acc);
+  }
+  store(c + arange(0, 64)[:, None] * $N + arange(0, $N)[None, :], acc);
+})",
+                       {{"S", stages}, number("N", n), number("R", transposed ? 1 : n), number("C", transposed ? 160 : 1)}),
+               {}, {Matrix("f16", 64, 160, true), transposed ? Matrix("f16", n, 160, true) : Matrix("f16", 160, n, true)}, Matrix("f32", 64, n, true),
+               {int32_t(160)}},
+              [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+                return sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return transposed ? in[1](c, k) : in[1](k, c); });
+              });
+}
+
+TEST_CASE("async: stores in loops and branches") {
+  for (const char *body : {"c.store([r, 0], a.load([r, 0]) * 2.0);",
+                           "if r % 32 == 0 { c.store([r, 0], a.load([r, 0]) * 2.0); } else { let x = a.load([r, 0]); c.store([r, 0], x + x); }",
+                           "let x = a.load([r, 0]) * 2.0; c.store([r, 0], x * 3.0); c.store([r, 0], x);"})
+    for (const char *stages : {"", ", num_stages = 3"})
+      for (int64_t cols : {64, 61}) // rows that TMA ends, and that it does not
+        check({replace(R"(
+kernel k(a: tensor_desc<f16, [16, 64]>, c: tensor_desc<f16, [16, 64]>, rows: i32) launch(num_warps = 4) {
+  for r in range(0, rows, 16$S) { $D }
+})",
+                       {{"D", body}, {"S", stages}}),
+               {}, {Matrix("f16", 90, cols)}, Matrix("f16", 90, cols), {int32_t(90)}},
+              [](const std::vector<Matrix> &in, int64_t r, int64_t c) { return 2 * in[0](r, c); });
+}
+
+// A descriptor that is stored to and loaded from: in program order. Rows that TMA ends, and that it does not.
+TEST_CASE("async: a load behind a store to the same descriptor") {
+  for (const char *around : {"let t = 0; if true {", "for t in range(0, 3) {"})
+    for (int64_t cols : {64, 61}) {
+      const bool loop = around[0] == 'f';
+      check({replace(R"(
+kernel k(a: tensor_desc<f32, [16, 64]>, c: tensor_desc<f32, [16, 64]>, out: tensor_desc<f32, [16, 64]>) launch(num_warps = 4) {
+  var sum = zeros([16, 64], f32);
+  $A
+    let x = a.load([0, 0]) + t.to(f32);
+    c.store([0, 0], x);
+    sum = sum + c.load([0, 0]);
+  }
+  out.store([0, 0], sum);
+})",
+                     {{"A", around}}),
+             {}, {Matrix("f32", 16, cols), Matrix("f32", 16, cols)}, Matrix("f32", 16, cols)},
+            [&](const std::vector<Matrix> &in, int64_t r, int64_t c) { return loop ? 3 * in[0](r, c) + 3 : in[0](r, c); });
+    }
+}
