@@ -64,6 +64,11 @@ struct AsyncRules {
                 "the block is a buffer of depth 1 in shared memory") &&
            block(t);
   }
+  bool columns(Type t) { // of the block
+    const bool good = t.isBuffer() && t.space() == Space::Shared && t.depth() == 1 && t.scalar() == type(0).scalar() &&
+                      blockDimensions(columnsOfBlock(type(0).shape(), t.shape()), t.shape());
+    return need(good, "the block, or columns of it, is a buffer of depth 1 in shared memory");
+  }
   bool reduction() {
     if (!check.strAttr(op, Attr::reduce, {"add", "min", "max", "and", "or", "xor"})) return false;
     const llvm::StringRef kind = op.strAttr(Attr::reduce);
@@ -161,9 +166,9 @@ struct AsyncRules {
     case Opcode::AsyncDescLoad:
       return descriptor() && bufferBlock(type(1)) && barrier(2) && indices(3);
     case Opcode::EdgeStore:
-      return descriptor() && bufferBlock(type(1)) && indices(2);
+      return descriptor() && columns(type(1)) && indices(2);
     case Opcode::AsyncDescStore:
-      return descriptor() && bufferBlock(type(1)) && indices(2) && reduction();
+      return descriptor() && columns(type(1)) && indices(2) && reduction();
     case Opcode::AsyncStoreWait:
       return check.intAttr(op, Attr::pending, 0, 1 << 20) &&
              (!op.hasAttr(Attr::reads) || check.intAttr(op, Attr::reads, 0, 1));

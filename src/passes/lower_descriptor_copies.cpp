@@ -13,6 +13,9 @@
 //                                            …
 //                                            single { async_store_wait {pending = 0, reads = 1} }   at the kernel's end
 //
+// Loads of a descriptor that the kernel stores to as well, and atomic operations that release, wait first until stores are visible. (Nothing
+// orders accesses of the same elements through different arguments.)
+//
 // That a buffer is free again before it is written is the affair of insert-barriers, which waits where bytes are used again.
 #include "ir/builder.h"
 #include "layout/message_layout.h"
@@ -27,8 +30,10 @@ namespace {
 
 struct Lowering {
   Module &module;
+  const features::Target &target;
   Diagnostics &diagnostics;
   bool stores = false;
+  llvm::DenseSet<const Value *> storedTo; // descriptors
 
   const layout::SharedLayout *messageLayoutOf(Type tile, Loc loc) {
     auto made = layout::messageLayout(tile.shape(), 8 * scalarBytes(tile.scalar()));
@@ -73,6 +78,10 @@ struct Lowering {
     threadVariable(module, &op, first, [&](Value *phase) {
       b.at(&op);
       b.loc = op.loc;
+      if (storedTo.contains(op.operand(0))) {
+        waitForStores(b, false);
+        b.create(Opcode::Barrier, {}, {});
+      }
       Op *single = b.create(Opcode::Single, {}, {});
       Builder in(module);
       in.loc = op.loc;
@@ -89,48 +98,107 @@ struct Lowering {
     op.erase();
   }
 
+  /// Left and right halves of a tile's columns, where that moves nothing: the columns' upper bit is one of registers.
+  bool halves(Builder &b, Value *tile, llvm::SmallVectorImpl<Value *> &out) {
+    Type t = tile->type;
+    llvm::SmallVector<int64_t, 5> shape(t.shape()), turned(t.shape()), half(t.shape());
+    if (shape.back() % 2) return false;
+    shape.back() /= 2, half.back() /= 2, turned.back() /= 2;
+    shape.insert(shape.end() - 1, 2);
+    turned.push_back(2);
+    llvm::SmallVector<unsigned, 6> perm;
+    for (unsigned d = 0; d + 2 < shape.size(); ++d) perm.push_back(d);
+    perm.append({unsigned(shape.size() - 1), unsigned(shape.size() - 2)});
+    auto apart = layout::reshape(*t.layout(), shape);
+    if (!apart) return false;
+    const layout::TileLayout last = layout::transpose(*apart, perm);
+    auto one = layout::split(last);
+    if (!one) return false;
+    auto typed = [&](llvm::ArrayRef<int64_t> s, const layout::TileLayout &l) {
+      return module.context.tile(t.element(), s, module.context.unique(l));
+    };
+    Value *x = b.create(Opcode::Reshape, {tile}, typed(shape, *apart))->result();
+    Op *trans = b.create(Opcode::Trans, {x}, typed(turned, last));
+    trans->setAttr(Attr::perm, std::vector<int64_t>(perm.begin(), perm.end()));
+    Op *split = b.create(Opcode::Split, {trans->result()}, {typed(half, *one), typed(half, *one)});
+    out.append({split->result(0), split->result(1)});
+    return true;
+  }
+
+  /// The whole tile at once where shared memory has room for it, else columns of it through as many buffers as there is room for.
   void store(Op &op) {
-    Type t = op.operand(1)->type;
-    const layout::SharedLayout *layout = messageLayoutOf(t, op.loc);
-    if (!layout) return;
+    const int64_t room = int64_t(target.sharedBytes) - liveSharedBytes(module, op);
     Builder b(module);
     b.at(&op);
     b.loc = op.loc;
-    Value *buffer = b.localAlloc(t.scalar(), t.shape(), 1, layout);
-    b.localStore(buffer, op.operand(1));
+    llvm::SmallVector<Value *, 8> parts{op.operand(1)};
+    auto bytesOf = [](Value *v) { return v->type.elements() * int64_t(scalarBytes(v->type.scalar())); };
+    while (bytesOf(parts[0]) > room) {
+      llvm::SmallVector<Value *, 8> smaller;
+      Type t = parts[0]->type;
+      llvm::SmallVector<int64_t, 5> half(t.shape());
+      half.back() /= 2;
+      // Down to one box: messages that all have the form of the whole block's.
+      auto whole = layout::messageLayout(op.operand(1)->type.shape(), 8 * scalarBytes(t.scalar())), narrow = layout::messageLayout(half, 8 * scalarBytes(t.scalar()));
+      if (!whole || !narrow) break;
+      auto a = layout::messagesOf(*whole, 8 * scalarBytes(t.scalar())), c = layout::messagesOf(*narrow, 8 * scalarBytes(t.scalar()));
+      if (a->swizzle != c->swizzle || a->box != c->box) break;
+      bool good = true;
+      for (Value *p : parts) good = good && halves(b, p, smaller);
+      if (!good) break; // planning reports what is too much
+      parts = std::move(smaller);
+    }
+    const size_t buffers = size_t(std::clamp<int64_t>(room / std::max<int64_t>(1, bytesOf(parts[0])), 1, int64_t(parts.size())));
+    const layout::SharedLayout *layout = messageLayoutOf(parts[0]->type, op.loc);
+    if (!layout) return;
+    llvm::SmallVector<Value *, 8> ring;
+    for (size_t i = 0; i < buffers; ++i) ring.push_back(b.localAlloc(parts[0]->type.scalar(), parts[0]->type.shape(), 1, layout));
+    for (size_t i = 0; i < parts.size(); ++i) storePart(op, b, parts[i], ring[i % buffers], int64_t(i) * parts[0]->type.shape().back());
+    op.erase();
+    stores = true;
+  }
+
+  void storePart(Op &op, Builder &b, Value *part, Value *buffer, int64_t column) {
+    b.localStore(buffer, part);
+    llvm::SmallVector<Value *, 8> operands{op.operand(0), buffer};
+    operands.append(op.operands().begin() + 2, op.operands().end());
+    if (column) operands.back() = b.binary(Opcode::Add, operands.back(), b.constI32(column));
     Op *single = b.create(Opcode::Single, {}, {});
     Builder in(module);
     in.loc = op.loc;
     in.atEnd(single->addRegion());
-    llvm::SmallVector<Value *, 8> operands{op.operand(0), buffer};
-    operands.append(op.operands().begin() + 2, op.operands().end());
     Op *issued = in.create(Opcode::AsyncDescStore, operands, {});
     if (op.hasAttr(Attr::reduce)) issued->setAttr(Attr::reduce, op.strAttr(Attr::reduce).str());
     in.create(Opcode::AsyncStoreCommit, {}, {});
     in.yield({});
     // A reduction has no such form: the launcher sees to it that rows are whole.
     if (!op.hasAttr(Attr::reduce)) b.create(Opcode::EdgeStore, operands, {});
-    op.erase();
-    stores = true;
   }
 
-  void drain() { // the memory must last until it has been read
+  /// Until the stores have read their buffers, or are visible.
+  void waitForStores(Builder &b, bool reads) {
+    Op *single = b.create(Opcode::Single, {}, {});
+    Builder in(module);
+    in.loc = b.loc;
+    in.atEnd(single->addRegion());
+    Op *wait = in.create(Opcode::AsyncStoreWait, {}, {});
+    wait->setAttr(Attr::pending, int64_t(0));
+    if (reads) wait->setAttr(Attr::reads, int64_t(1));
+    in.yield({});
+  }
+
+  void drain() { // the memory must last until it has been read; who acquires what an atomic operation releases sees the stores
     std::vector<Op *> ends;
     module.kernel.body.walk([&](Op &op) {
-      if (op.is(Opcode::Return)) ends.push_back(&op);
+      const bool atomic = (op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) && op.hasAttr(Attr::order);
+      if (op.is(Opcode::Return) || (atomic && (op.strAttr(Attr::order) == "release" || op.strAttr(Attr::order) == "acq_rel"))) ends.push_back(&op);
     });
     for (Op *end : ends) {
       Builder b(module);
       b.at(end);
       b.loc = end->loc;
-      Op *single = b.create(Opcode::Single, {}, {});
-      Builder in(module);
-      in.loc = end->loc;
-      in.atEnd(single->addRegion());
-      Op *wait = in.create(Opcode::AsyncStoreWait, {}, {});
-      wait->setAttr(Attr::pending, int64_t(0));
-      wait->setAttr(Attr::reads, int64_t(1));
-      in.yield({});
+      waitForStores(b, end->is(Opcode::Return));
+      if (!end->is(Opcode::Return)) b.create(Opcode::Barrier, {}, {});
     }
   }
 };
@@ -140,10 +208,11 @@ struct Lowering {
 bool lowerDescriptorCopies(Module &module, const features::Target &target, Diagnostics &diagnostics) {
   if (!target.tma) return true;
   const unsigned before = diagnostics.errorCount();
-  Lowering lowering{module, diagnostics};
+  Lowering lowering{module, target, diagnostics};
   std::vector<Op *> ops;
   module.kernel.body.walk([&](Op &op) {
     if (op.is(Opcode::DescLoad) || op.is(Opcode::DescStore)) ops.push_back(&op);
+    if (op.is(Opcode::DescStore)) lowering.storedTo.insert(op.operand(0));
   });
   for (Op *op : ops) op->is(Opcode::DescLoad) ? lowering.load(*op) : lowering.store(*op);
   if (lowering.stores) lowering.drain();

@@ -35,6 +35,8 @@ bool lowerConversions(ir::Module &module, const features::Target &target, Diagno
 bool annotateAccesses(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Gives every buffer an offset by lifetime; too much is an error with the map: plan_memory.cpp.
 bool planMemory(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// Bytes of the buffers and barriers that are alive at `op`.
+int64_t liveSharedBytes(ir::Module &module, ir::Op &op);
 /// Bytes of a buffer, all slots of a ring.
 int64_t bufferBytes(ir::Type buffer);
 /// The map that planMemory made, for people.

@@ -46,9 +46,10 @@ const std::vector<PassEntry> &allPasses() {
       {"pipeline-descriptors", "TMA rings for num_stages, wgmma in flight", pipelineDescriptors},
       // Behind the pipelines, which look for loops in loops.
       {"start-accumulators", "no zeros for accumulators", startAccumulators},
-      {"lower-descriptor-copies", "TMA for other descriptor accesses", lowerDescriptorCopies},
       // Before conversions are lowered: rings replace the conversion of what they hold.
       {"pipeline-loops", "ring buffers and copies ahead for num_stages", pipelineLoops},
+      // Behind all rings: what they leave of shared memory decides how a tile is staged.
+      {"lower-descriptor-copies", "TMA for other descriptor accesses", lowerDescriptorCopies},
       {"lower-reductions", "reductions across warps", lowerReductions},
       {"lower-conversions", "conversions through shared memory", lowerConversions},
       {"simplify-lowered", "the same, after lowering", runSimplify},

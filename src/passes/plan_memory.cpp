@@ -83,6 +83,18 @@ int64_t bufferBytes(Type t) {
   return (t.sharedLayout() ? t.sharedLayout()->elements() : t.elements()) * scalarBytes(t.scalar()) * t.depth();
 }
 
+int64_t liveSharedBytes(Module &module, Op &at) {
+  Lifetimes lifetimes(module.kernel.body);
+  const unsigned here = lifetimes.position[&at];
+  int64_t bytes = 0;
+  module.kernel.body.walk([&](Op &op) {
+    if (op.is(Opcode::AllocBarriers)) bytes += bufferBytes(op.result()->type);
+    if (op.is(Opcode::LocalAlloc) && lifetimes.position[&op] <= here && here <= lifetimes.lastUse(op, op.result()))
+      bytes += llvm::alignTo(bufferBytes(op.result()->type), alignmentOf(op.result()->type));
+  });
+  return bytes;
+}
+
 bool planMemory(Module &module, const features::Target &target, Diagnostics &diagnostics) {
   Lifetimes lifetimes(module.kernel.body);
   std::vector<BufferRange> buffers;
