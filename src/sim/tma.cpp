@@ -119,8 +119,8 @@ bool Engine::checkBox(const TensorMap &map, const uint8_t *address, const char *
 /// Whether a unit may use bytes of shared memory: to write them, or to read them. What it will read must also be written.
 bool Engine::checkShared(Cta &cta, uint32_t offset, uint32_t bytes, bool write, const char *what, uint32_t site) {
   uint8_t worst = kWritten;
-  for (uint32_t i = offset; i < offset + bytes; ++i)
-    if (const uint8_t s = cta.shadow[i]; s > kWritten) worst = std::max(worst, s);
+  const uint8_t *shadow = cta.shadow.data() + offset;
+  for (uint32_t i = 0; i < bytes; ++i) worst = std::max(worst, shadow[i]);
   const std::string where = worst > kWritten
                                 ? " of " + std::to_string(bytes) + " bytes at shared offset " + std::to_string(offset)
                                 : std::string();
@@ -158,8 +158,8 @@ void Engine::tmaLoad(uint8_t *destination, uint8_t *barrierAddress, const uint8_
   forEachRow(*map, at, [&](uint32_t, uintptr_t address, uint32_t, uint32_t n) {
     if (n) globalAccess(reinterpret_cast<uint8_t *>(address), wholeRow(n, AccessFlags::kRead), site);
   });
-  for (uint32_t i = offset; i < offset + bytes; ++i)
-    if (c.shadow[i] != kMbarrier) c.shadow[i] = kTmaInFlight;
+  uint8_t *shadow = c.shadow.data() + offset;
+  for (uint32_t i = 0; i < bytes; ++i) shadow[i] = shadow[i] == kMbarrier ? uint8_t(kMbarrier) : uint8_t(kTmaInFlight);
   std::memset(c.shared + offset, 0xff, bytes);
   std::fill(&units.stamps[offset / 4], &units.stamps[(offset + bytes) / 4], 0u);
 

@@ -79,7 +79,7 @@ template <unsigned Columns, bool Integers>
     }
   for (unsigned k = 0; k < depth; ++k) {
     Float8 right[Columns];
-    std::memcpy(right, b + k * n, sizeof right);
+    for (unsigned j = 0; j < Columns; ++j) std::memcpy(&right[j], b + k * n + 8 * j, sizeof right[j]); // one copy would go through memory
     for (unsigned r = 0; r < rows; ++r) {
       const float left = a[r * aRow + k * aK];
       for (unsigned j = 0; j < Columns; ++j) sum[r][j] += right[j] * left;
