@@ -115,7 +115,7 @@ RegList Generator::accumulatorOf(const ir::Value *v) const {
 }
 
 void Generator::storeAccumulator(Regs pointers, const ir::Value *from) {
-  if (from->def() && from->def()->is(Opcode::Uninit)) return;
+  // Undefined values are stored too: else the memory would carry those of the iteration before around an outer loop.
   Regs regs = get(from);
   const auto blocks = accumulatorBlocks(from->type);
   for (unsigned k = 0; k < blocks.size(); ++k) {
