@@ -382,7 +382,8 @@ TLX_API uint32_t tlx_dtype_from_name(const char *name);
  *  - data is a multiple of 16; it may be NULL if an extent is 0;
  *  - extents are 0 to 2^31 - 1. A tensor with an extent of 0 reads as zeros, and what is stored to it is lost;
  *  - strides are in elements; the last is 1, the others are not negative, a multiple of 16 bytes, and less than 2^40 bytes. Rows may
- *    overlap, and a stride may be 0; the stride of an extent of 0 or 1 is not read. */
+ *    overlap, and a stride may be 0; the stride of an extent of 0 or 1 is not read.
+ *  One more where the target has tensor maps (sm_90a): if the kernel stores to it with `reduce`, the last extent is a multiple of 16 bytes. */
 typedef struct tlx_tensor {
   size_t struct_size;
   void *data;     /* device address of element [0, …, 0] */

@@ -131,6 +131,9 @@ Status TensorParam::check(const Tensor &tensor) const {
     if (stride * bytes % kAlignment != 0)
       return wrong(" elements, which is " + std::to_string(stride * bytes) + " bytes and no multiple of 16");
   }
+  if (const int64_t row = tensor.shape[rank - 1] * bytes; info->wholeRows && !empty && row % kAlignment != 0)
+    return fail("the extent of dimension " + std::to_string(rank - 1) + " is " + std::to_string(tensor.shape[rank - 1]) +
+                ", a row of " + std::to_string(row) + " bytes and no multiple of 16, which a store with 'reduce' needs on this target");
   return Status::ok();
 }
 
