@@ -122,16 +122,16 @@ void makeAsyncDot(Module &module, Op &dot, const WgmmaDot &plan) {
 namespace {
 
 /// The buffer of an operand stays as it is until the loop's next iteration has retired what reads it: a slot of a ring, or memory from
-/// outside that nobody writes in the loop.
-bool lasts(Value *operand, Op &loop) {
+/// outside that nobody writes in the loop. Slots that mbarriers manage are released somewhere in the loop: behind the dots only if `releases`.
+bool lasts(Value *operand, Op &loop, bool releases) {
   if (operand->type.isTile()) return true;
   Value *v = operand;
-  bool slot = false;
+  Op *slot = nullptr;
   while (!v->def()->is(Opcode::LocalAlloc)) {
-    slot |= v->def()->is(Opcode::SubView);
+    if (v->def()->is(Opcode::SubView)) slot = v->def();
     v = v->def()->operand(0);
   }
-  if (slot) return v->type.depth() > 1;
+  if (slot) return v->type.depth() > 1 && (releases || slot->parentOp() != &loop || !v->def()->intAttr(Attr::managed));
   for (Op *p = v->def()->parentOp(); p; p = p->parentOp())
     if (p == &loop) return false;
   return llvm::none_of(v->uses(), [&](const Use &use) {
@@ -156,7 +156,7 @@ bool holdsDot(Op &op) {
 
 } // namespace
 
-Op *deferDots(Module &module, Op &loop) {
+Op *deferDots(Module &module, Op &loop, bool releases) {
   Block &body = loop.body();
   Op *yield = body.terminator();
   bool any = false;
@@ -177,7 +177,7 @@ Op *deferDots(Module &module, Op &loop) {
     Op *dot = wait->operand(0)->def();
     const Use use = wait->result()->uses().front();
     if (use.op != yield || !dot || !dot->is(Opcode::AsyncDot) || dot->parent() != &body || !dot->result()->hasOneUse()) continue;
-    if (!lasts(dot->operand(0), loop) || !lasts(dot->operand(1), loop)) continue;
+    if (!lasts(dot->operand(0), loop, releases) || !lasts(dot->operand(1), loop, releases)) continue;
     any = true;
     yield->setOperand(use.index, dot->result());
     wait->erase();

@@ -130,10 +130,14 @@ struct TmaPipeliner {
         if (unsigned index = inner.arguments[i]->index()) ok = inner.add(body.terminator()->operand(index - 1));
       bool stored = false;
       module.kernel.body.walk([&](Op &o) { stored |= o.is(Opcode::DescStore) && o.operand(0) == op.operand(0); });
-      if (!ok || stored) {
+      // TMA writes to multiples of 128 bytes: so must each slot lie.
+      Type t = op.result()->type;
+      const bool ragged = t.elements() * int64_t(scalarBytes(t.scalar())) % 128;
+      if (!ok || stored || ragged) {
         inner = saved;
-        warn(stored ? "it loads from a descriptor that is stored to as well"
-                    : "the index of its load depends on memory or on control flow inside the loop");
+        warn(stored   ? "it loads from a descriptor that is stored to as well"
+             : ragged ? "the blocks of its load are no multiple of 128 bytes"
+                      : "the index of its load depends on memory or on control flow inside the loop");
         continue;
       }
       loads.push_back({&op, op.loc});
@@ -189,7 +193,8 @@ struct TmaPipeliner {
         layout = module.context.unique(*made);
       }
       if (!layout || !layout::messagesOf(*layout, 8 * scalarBytes(t.scalar()))) {
-        diagnostics.report(Diag::DescriptorBlock, l.loc, t.str());
+        diagnostics.report(Diag::DescriptorBlock, l.loc, t.str(),
+                           layout::messageProblem(t.shape(), 8 * scalarBytes(t.scalar())));
         return false;
       }
       b.loc = l.loc;
@@ -418,7 +423,7 @@ struct TmaPipeliner {
     Value *slot = args[stateSize], *phase = args[stateSize + 1], *previous = args[stateSize + 2];
 
     for (TmaLoad &l : loads) consume(l, slot, phase);
-    Op *retired = deferDots(module, *loop);
+    Op *retired = deferDots(module, *loop, true);
     Builder in(module);
     in.loc = loop->loc;
     if (retired) in.after(retired);

@@ -384,7 +384,7 @@ struct LoopPipeliner {
     }
     // The old loop still needs a terminator to be well-formed while it is erased.
     loop->erase();
-    if (ahead + 1 < stages) deferDots(module, *fresh);
+    if (ahead + 1 < stages) deferDots(module, *fresh, false);
   }
 
   Value *wrap(Builder &b, Value *slotIndex) {
