@@ -631,3 +631,31 @@ kernel k(a: tensor_desc<f32, [16, 64]>, c: tensor_desc<f32, [16, 64]>, out: tens
             [&](const std::vector<Matrix> &in, int64_t r, int64_t c) { return loop ? 3 * in[0](r, c) + 3 : in[0](r, c); });
     }
 }
+
+// Tiles of a ring that are no multiple of 128 bytes: TMA needs that alignment of each.
+TEST_CASE("async: small blocks in a pipelined loop") {
+  for (int64_t n : {4, 8, 16, 32, 48, 64})
+    check({replace(R"(
+kernel k(a: tensor_desc<i32, [1, $N]>, c: tensor_desc<i32, [1, $N]>, rows: i32) launch(num_warps = 4) {
+  var total = zeros([1, $N], i32);
+  for r in range(0, rows, num_stages = 3) { total = total + a.load([r, 0]) * (r + 1); }
+  c.store([0, 0], total);
+})",
+                   {number("N", n)}),
+           {}, {Matrix("i32", 7, n)}, Matrix("i32", 1, n), {int32_t(7)}},
+          [](const std::vector<Matrix> &in, int64_t, int64_t c) {
+            return sum(7, [&](int64_t r) { return in[0](r, c); }, [](int64_t r) { return double(r + 1); });
+          });
+}
+
+// Blocks that are longer than one message of 256 elements.
+TEST_CASE("async: long blocks") {
+  for (int64_t n : {256, 512, 1024, 2048})
+    check({replace(R"(
+kernel k(a: tensor_desc<f32, [1, $N]>, c: tensor_desc<f32, [1, $N]>, rows: i32) launch(num_warps = 4) {
+  for r in range(0, rows) { c.store([r, 0], a.load([r, 0]) * 2.0); }
+})",
+                   {number("N", n)}),
+           {}, {Matrix("f32", 5, n - 7)}, Matrix("f32", 5, n - 7), {int32_t(5)}},
+          [](const std::vector<Matrix> &in, int64_t r, int64_t c) { return 2 * in[0](r, c); });
+}
