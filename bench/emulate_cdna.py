@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs the gfx942 code objects of `tlxc build` on an emulator of the CDNA instruction set that is not ours, and compares with NumPy and
+"""Runs the code objects of `tlxc build` for gfx942 or gfx950 on an emulator of the CDNA instruction set that is not ours, and compares with NumPy and
 with our simulator. Needs NumPy, a built tlxc, and an emulator, which is not part of this repository:
 
   --emulator FILE.py (or TLX_CDNA_EMULATOR): a Python file with
@@ -16,7 +16,7 @@ Integer-valued inputs, so matrix products and sums must be exact; softmax is com
 not be touched (rounded up to 16 bytes), and the bytes before it, and between its end and that page, must not change. Every case runs in
 a process of its own. Exit code 1 if any case fails.
 
-  bench/emulate_gfx942.py --emulator FILE.py [--filter TEXT] [--jobs N] [--list] [--markdown] [--no-barriers]"""
+  bench/emulate_cdna.py --target gfx942|gfx950 --emulator FILE.py [--filter TEXT] [--jobs N] [--list] [--markdown] [--no-barriers]"""
 import argparse
 import concurrent.futures
 import ctypes
@@ -39,7 +39,7 @@ WAVE = 64
 GUARD = 0xA5
 S_BARRIER, S_NOP = 0xBF8A0000, 0xBF800000
 
-# The grid's size reaches a gfx942 kernel through hidden arguments only when the kernel asks for it; no kernel of ours does.
+# The grid's size reaches an AMD kernel through hidden arguments only when the kernel asks for it; no kernel of ours does.
 GRID_STRIDE = """
 kernel grid_stride<BLOCK: i32 = 256>(x: *f32, out: *f32, n: i32) launch(num_warps = 4) {
     for start in range((program_id(1) * num_programs(0) + program_id(0)) * BLOCK, n, num_programs(0) * num_programs(1) * BLOCK) {
@@ -56,7 +56,15 @@ def cdiv(a, b):
 
 # --- element types: how an array of float64 is stored, and read back
 
+FLOAT8 = {"f8e4m3": (3, 7), "f8e5m2": (2, 15)}  # bits of the mantissa, bias
+
+
 def encode(values, dtype):
+    if dtype in FLOAT8:  # of values that the format has, no denormals
+        mantissa, bias = FLOAT8[dtype]
+        m, e = np.frexp(np.abs(values))
+        bits = ((e - 1 + bias) << mantissa) | (np.ldexp(m, mantissa + 1).astype(np.int64) & ((1 << mantissa) - 1))
+        return np.where(values == 0, 0, bits | np.where(values < 0, 0x80, 0)).astype(np.uint8)
     if dtype != "bf16":
         return values.astype({"f16": np.float16, "f32": np.float32}[dtype])
     bits = values.astype(np.float32).view(np.uint32).astype(np.uint64)
@@ -131,7 +139,18 @@ def matmul(m, n, k, tile, stages, dtype, out, facts=False, even_k=False, trans_a
                 lambda: decode(encode(a @ b, out), out))
 
 
-def cases():
+def cases(target):
+    if target == "gfx950":  # loads straight into LDS, several rounds of each ring; 8-bit floats (the emulator knows the OCP forms only)
+        for dtype in ("f16", "bf16"):
+            for stages in (2, 3, 4):
+                yield matmul(128, 144, 512, (64, 64, 32), stages, dtype, "f32", facts=True, even_k=True, trans_b=True)
+            yield matmul(256, 128, 320, (128, 128, 64), 3, dtype, dtype, facts=True, even_k=True, trans_b=True)
+            yield matmul(128, 144, 256, (64, 64, 32), 3, dtype, "f32", facts=True, even_k=True, trans_a=True)
+        yield matmul(256, 256, 256, (256, 256, 64), 2, "bf16", "bf16", facts=True, even_k=True, trans_b=True, warps=8)
+        for dtype in FLOAT8:
+            yield matmul(128, 144, 256, (64, 64, 64), 3, dtype, "f32", facts=True, even_k=True, trans_b=True)
+            yield matmul(100, 130, 70, (64, 64, 64), 1, dtype, "f32")
+        yield matmul(128, 144, 192, (64, 64, 32), 3, "f32", "f32", facts=True, even_k=True, trans_b=True)
     for dtype in ("f32", "f16"):
         yield vector_add(3001, 1024, dtype)
     yield vector_add(3008, 1024, "f32", facts=True)
@@ -226,7 +245,7 @@ def run_case(case, options):
         file = KERNELS / case.file if case.file else work / "kernel.tlx"
         if not case.file:
             file.write_text(GRID_STRIDE)
-        compile_words = [file, "--kernel", case.kernel, "--target", "gfx942", "--no-cache"]
+        compile_words = [file, "--kernel", case.kernel, "--target", options.target, "--no-cache"]
         for name, value in case.params.items():
             compile_words += ["-D", f"{name}={value}"]
         for fact in case.facts:
@@ -241,9 +260,9 @@ def run_case(case, options):
         meta = json.loads(tlxc(options, "build", *compile_words, "--emit", "json"))
         asm = tlxc(options, "build", *compile_words, "--emit", "asm")
         row["registers"], row["lds"], row["hidden"] = meta["resources"]["registers"], meta["shared_bytes"], len(meta["hidden"])
-        row["mfma"] = len(re.findall(r"\bv_mfma_", asm))
+        row["mfma"], row["direct"] = len(re.findall(r"\bv_mfma_", asm)), len(re.findall(r"\bbuffer_load_dword.* lds\b", asm))
         widest = {kind: max([4 * int(n or 1) if not short else 2 for n, short in re.findall(
-            rf"\bglobal_{kind}_(?:dword(?:x(\d))?|(ushort|short)\w*)", asm)] or [0]) for kind in ("load", "store")}
+            rf"\b(?:global|buffer)_{kind}_(?:dword(?:x(\d))?|(ushort|short)\w*)", asm)] or [0]) for kind in ("load", "store")}
         row["bytes"] = f"{widest['load']}/{widest['store']}"
 
         reference = case.check()
@@ -308,7 +327,7 @@ def run_case(case, options):
 
 
 def in_process(case, options):
-    words = [sys.executable, __file__, "--emulator", options.emulator, "--tlxc", options.tlxc, "--one", case.name]
+    words = [sys.executable, __file__, "--target", options.target, "--emulator", options.emulator, "--tlxc", options.tlxc, "--one", case.name]
     words += ["--no-barriers"] if options.no_barriers else []
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=options.timeout)
@@ -321,11 +340,12 @@ def in_process(case, options):
     return {"case": case.name, "ok": False, "emulator": f"died, exit {done.returncode}: {why}"}
 
 
-COLUMNS = ("case", "emulator", "simulator", "registers", "lds", "mfma", "bytes", "hidden", "seconds")
+COLUMNS = ("case", "emulator", "simulator", "registers", "lds", "mfma", "direct", "bytes", "hidden", "seconds")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", choices=("gfx942", "gfx950"), required=True)
     parser.add_argument("--emulator", default=os.environ.get("TLX_CDNA_EMULATOR"), help="the Python file with run()")
     parser.add_argument("--tlxc", default=str(ROOT / "build" / "tlxc"))
     parser.add_argument("--filter", default="", help="only cases whose name matches this regular expression")
@@ -337,7 +357,7 @@ def main():
                         help="a check of the check: every s_barrier becomes s_nop, and the cases that use shared memory must fail")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    chosen = [case for case in cases() if (case.name == options.one if options.one else re.search(options.filter, case.name))]
+    chosen = [case for case in cases(options.target) if (case.name == options.one if options.one else re.search(options.filter, case.name))]
     if options.list:
         print("\n".join(case.name for case in chosen))
         return 0
