@@ -85,7 +85,8 @@ void Generator::emitDirectCopy(const ir::Op &op, unsigned vec) {
   for (const ir::Op *def; (def = tile->def()) && def->is(ir::Opcode::AddPtr); tile = def->operand(0)) {
     const ir::Op *offset = def->operand(1)->def();
     if (!offset || !(offset->is(ir::Opcode::Splat) || offset->is(ir::Opcode::Constant))) break;
-    const ir::Value *scalar = offset->is(ir::Opcode::Splat) ? offset->operand(0) : offset->result(); // all registers of a constant are equal
+    // All registers of a constant are equal.
+    const ir::Value *scalar = offset->is(ir::Opcode::Splat) ? offset->operand(0) : offset->result();
     Value *wide = b.CreateIntCast(get(scalar).front(), b.getInt64Ty(), ir::isSignedInt(scalar->type.scalar()));
     moved = b.CreateAdd(moved, b.CreateMul(wide, b.getInt64(bytes)));
   }

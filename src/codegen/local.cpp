@@ -183,7 +183,8 @@ void Generator::emitAsyncCopy(const ir::Op &op) {
   const unsigned bits = memoryBits(element);
   Regs pointers = operand(op, 1), mask = op.numOperands() > 2 ? operand(op, 2) : Regs();
   if (!layout || !buffer.sharedLayout()) return fail(op, "no layout");
-  if (unsigned direct = layout::directVector(*layout, *buffer.sharedLayout(), bits, unsigned(op.intAttr(ir::Attr::vec, 1)), target.directToLds))
+  const unsigned wanted = unsigned(op.intAttr(ir::Attr::vec, 1));
+  if (unsigned direct = layout::directVector(*layout, *buffer.sharedLayout(), bits, wanted, target.directToLds))
     return emitDirectCopy(op, direct);
 
   unsigned vec = 1u << Log2_32(unsigned(std::clamp<int64_t>(op.intAttr(ir::Attr::vec, 1), 1, 128 / bits)));

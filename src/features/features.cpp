@@ -5,7 +5,7 @@ namespace tlx::features {
 
 namespace {
 // PTX ISA 7.0 has mma.sync m16n8k16, cp.async and ldmatrix for sm_80; 7.8 has stmatrix and sm_90; 8.0 names sm_90a.
-// gfx942 loads straight into LDS too, by 4 bytes a lane at most: four times the instructions of a 16-byte load through registers, so unused.
+// gfx942 loads straight into LDS too, by 4 bytes a lane at most: four times the instructions of a load through registers, so unused.
 const Target kTargets[] = {
     {"sm_80", Vendor::Nvidia, "sm_80", 80, 70, 32, 1024, 166912, 49152, 255, 32, true, true, false, false, false, false, false},
     {"sm_90a", Vendor::Nvidia, "sm_90a", 90, 80, 32, 1024, 232448, 49152, 255, 32, true, true, true, true, true, false, false},
@@ -23,8 +23,9 @@ const MmaInstruction kNvidia[] = {
 };
 
 // The 16x16 forms come first: they fit every tile, and the 32x32 forms gain only where registers are short.
-#define FP8(A, B, NAME)                                                                                                                          \
-  {MmaType::A, 16, 16, 32, "tlx.amd.mfma.f32.16x16x32." NAME, false, MmaType::B}, {MmaType::A, 32, 32, 16, "tlx.amd.mfma.f32.32x32x16." NAME, false, MmaType::B}
+#define FP8(A, B, NAME)                                                                                                                \
+  {MmaType::A, 16, 16, 32, "tlx.amd.mfma.f32.16x16x32." NAME, false, MmaType::B},                                                      \
+      {MmaType::A, 32, 32, 16, "tlx.amd.mfma.f32.32x32x16." NAME, false, MmaType::B}
 const MmaInstruction kCdna3[] = {
     {MmaType::F16, 16, 16, 16, "tlx.amd.mfma.f32.16x16x16.f16", false},
     {MmaType::F16, 32, 32, 8, "tlx.amd.mfma.f32.32x32x8.f16", false},

@@ -50,7 +50,8 @@ struct Counter {
     const layout::TileLayout *from = copy.operand(1)->type.layout();
     const layout::SharedLayout *to = copy.operand(0)->type.sharedLayout();
     const unsigned bits = 8 * scalarBytes(copy.operand(0)->type.scalar());
-    const unsigned vector = from && to ? layout::directVector(*from, *to, bits, unsigned(copy.intAttr(Attr::vec, 1)), target.directToLds) : 0;
+    const unsigned vec = unsigned(copy.intAttr(Attr::vec, 1));
+    const unsigned vector = from && to ? layout::directVector(*from, *to, bits, vec, target.directToLds) : 0;
     if (!vector || from->redundantMask(layout::InDim::Warp) || from->redundantMask(layout::InDim::Register)) return 0;
     return from->registers() / vector;
   }

@@ -45,7 +45,8 @@ void directLoad(uint8_t *start, const uint8_t *base, uint32_t offset, uint32_t m
     uniform &= other.start == start && other.base == base;
   }
   if (!uniform)
-    e.report(FindingKind::InvalidOperation, site, "the lanes of a wave give a direct load different bases or different starts in shared memory");
+    e.report(FindingKind::InvalidOperation, site,
+             "the lanes of a wave give a direct load different bases or different starts in shared memory");
   e.directIssue(start, sources, Bytes, site);
   e.depart(*g);
 }

@@ -89,8 +89,8 @@ void dot(const std::string &type, Product p, int warps, bool transA, bool transB
   job.inOrderOnly = warps == 1 || p.m * p.n * p.k > 40000;
   std::erase_if(job.on, [&](const std::string &target) { return !takes(target, type); }); // refused, see below
   execute(job, [&](const std::string &where) {
-    std::string w = where + " " + type + (typeB == type ? " " : " " + typeB + " ") + p.text() + " warps " + number(warps) + (transA ? " A^T" : "") +
-                    (transB ? " B^T" : "") + named;
+    std::string w = where + " " + type + (typeB == type ? " " : " " + typeB + " ") + p.text() + " warps " + number(warps) +
+                    (transA ? " A^T" : "") + (transB ? " B^T" : "") + named;
     double scale = wide ? rtol * double(p.k) : 0;
     expectClose(y, want, scale, 0, w + " with acc"), expectClose(z, wantZ, scale, 0, w);
   });
@@ -107,20 +107,23 @@ TEST_CASE("dot: every type, small and odd tiles") {
 TEST_CASE("dot: what a target lacks is refused, not computed in another type") {
   if (!onSimulator()) return;
   auto refused = [](const char *a, const char *b, const char *acc, const char *target, const std::string &message) {
-    std::string text = replace("kernel k(a: *$A, b: *$B, y: *$C) launch(num_warps = 1) {\n  store(y + $O, dot(load(a + $O), load(b + $O)));\n}\n",
+    std::string text = replace("kernel k(a: *$A, b: *$B, y: *$C) launch(num_warps = 1) {\n"
+                               "  store(y + $O, dot(load(a + $O), load(b + $O)));\n}\n",
                                {{"A", a}, {"B", b}, {"C", acc}, {"O", offsets({32, 32})}});
     CAPTURE(text);
     const std::string place = ":2:" + std::to_string(15 + offsets({32, 32}).size()) + ": error: "; // of dot
     CHECK_THROWS_WITH_AS(compileText(text, {"operations.tlx", "", {}, {}}, target), doctest::Contains((place + message).c_str()),
                          std::runtime_error);
   };
-  const std::string lacks = " has no matrix instruction on ", nearest = "; the nearest type that it has is ", with = ": convert the operands with .to(";
+  const std::string lacks = " has no matrix instruction on ", nearest = "; the nearest type that it has is ",
+                    with = ": convert the operands with .to(";
   for (const char *target : {"gfx942", "gfx950"})
     refused("u8", "u8", "i32", target, "dot of u8" + lacks + target + nearest + "f16" + with + "f16)");
   refused("f8e4m3", "f8e4m3", "f32", "gfx942", "dot of f8e4m3" + lacks + "gfx942" + nearest + "f8e4m3fnuz" + with + "f8e4m3fnuz)");
   refused("f8e5m2", "f8e4m3", "f32", "gfx942", "dot of f8e5m2" + lacks + "gfx942" + nearest + "f8e5m2fnuz" + with + "f8e5m2fnuz)");
   refused("f8e5m2fnuz", "f8e5m2fnuz", "f32", "gfx950", "dot of f8e5m2fnuz" + lacks + "gfx950" + nearest + "f8e5m2" + with + "f8e5m2)");
-  refused("f8e4m3", "f8e4m3fnuz", "f32", "gfx950", "dot of f8e4m3fnuz" + lacks + "gfx950" + nearest + "f8e4m3" + with + "f8e4m3)"); // B alone
+  // B alone.
+  refused("f8e4m3", "f8e4m3fnuz", "f32", "gfx950", "dot of f8e4m3fnuz" + lacks + "gfx950" + nearest + "f8e4m3" + with + "f8e4m3)");
   refused("f8e4m3", "f8e4m3", "f32", "sm_80", "dot of f8e4m3" + lacks + "sm_80" + nearest + "f16" + with + "f16)");
   refused("f8e4m3fnuz", "f8e4m3fnuz", "f32", "sm_90a", "dot of f8e4m3fnuz" + lacks + "sm_90a" + nearest);
 }

@@ -123,7 +123,8 @@ std::vector<llvm::CallInst *> waitsOf(llvm::Module &module) {
       }
       for (llvm::Instruction &i : block) {
         auto *call = llvm::dyn_cast<llvm::CallInst>(&i);
-        if (call && !registers && call->getCalledFunction() && call->getCalledFunction()->getName() == "tlx.amd.s.waitcnt") waits.push_back(call);
+        llvm::Function *callee = call ? call->getCalledFunction() : nullptr;
+        if (callee && !registers && callee->getName() == "tlx.amd.s.waitcnt") waits.push_back(call);
       }
     }
   return waits;
@@ -174,14 +175,16 @@ TEST_CASE("gfx950: every wait of a loop of direct loads is needed, in every sche
             return;
           }
           const unsigned operand = number(waits[i], 0) == 63 ? 1 : 0;
-          waits[i]->setArgOperand(operand, llvm::ConstantInt::get(waits[i]->getArgOperand(operand)->getType(), number(waits[i], operand) + 1));
+          llvm::Type *type = waits[i]->getArgOperand(operand)->getType();
+          waits[i]->setArgOperand(operand, llvm::ConstantInt::get(type, number(waits[i], operand) + 1));
         });
         auto program = load(image, binary);
         for (Setting s : settings()) {
           Run r = run(*program, s.schedule, s.seed);
           CHECK_FALSE(r.result.ok());
           using enum sim::FindingKind;
-          for (const sim::Finding &f : r.result.findings) CHECK_MESSAGE((f.kind == InFlight || f.kind == MissingFence || f.kind == SlotOverrun), f.text());
+          for (const sim::Finding &f : r.result.findings)
+            CHECK_MESSAGE((f.kind == InFlight || f.kind == MissingFence || f.kind == SlotOverrun), f.text());
         }
       }
   }

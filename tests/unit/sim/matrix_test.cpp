@@ -99,7 +99,8 @@ void encode(MmaType t, int value, uint8_t *to) {
     const unsigned mantissa = t == MmaType::F8E4M3 || t == MmaType::F8E4M3FNUZ ? 3 : 2;
     const int bias = (mantissa == 3 ? 7 : 15) + (t == MmaType::F8E4M3FNUZ || t == MmaType::F8E5M2FNUZ ? 1 : 0);
     const uint32_t exponent = uint32_t(int(bits >> 23 & 255) - 127 + bias);
-    *to = value ? uint8_t(bits >> 24 & 0x80) | uint8_t(exponent << mantissa) | uint8_t((bits >> (23 - mantissa)) & ((1u << mantissa) - 1)) : 0;
+    const uint32_t fraction = (bits >> (23 - mantissa)) & ((1u << mantissa) - 1);
+    *to = value ? uint8_t((bits >> 24 & 0x80) | exponent << mantissa | fraction) : 0;
   } else if (t == MmaType::F64) {
     double d = value;
     std::memcpy(to, &d, 8);
