@@ -4,13 +4,15 @@
 
   whole process   start to exit of `tlxc build` with no cache, and of a Python that imports Triton and compiles with an empty cache
   to PTX          inside a process, no ptxas: the first compile and the later ones
+  to machine code the same with ptxas, later ones: what a program that compiles many kernels pays for each
   ptxas           its share of a compile in a fresh process
   simulator       `tlxc run --device sim`: compile, the host's code, one launch, process included
 
 Each repetition measures every contender once, in random order, each in a process of its own; tables give the median (min - max).
 Both sides use the same ptxas, the same tile, warps and stages, and the same facts (Triton's ":16"); the loads of the matrix product are
-masked along K on both. Without --triton-python only ours is measured, without a ptxas only up to PTX. Interrupted, it reports the
-repetitions that are complete."""
+masked along K on both (`matmul` has tensor descriptors here and masked pointers in Triton, as in its tutorial 03; attention has
+descriptors on both sides and sequences of whole blocks). Without --triton-python only ours is measured, without a ptxas only up to PTX.
+Interrupted, it reports the repetitions that are complete."""
 import argparse
 import datetime
 import json
@@ -31,12 +33,21 @@ HERE = pathlib.Path(__file__).resolve().parent
 KERNELS = tlxlib.ROOT / "kernels"
 
 # Name here and in triton_compile.py: file, kernel, parameters, arguments that Triton's specialisation knows to be divisible by 16.
+ATTENTION = {"D": 128, "BM": 128, "BN": 128, "STAGES": 2, "WARPS": 8, "T": "f16", "EVEN": "true"}
 CASES = {
-    "matmul": ("matmul_pointers.tlx", "matmul_pointers", {"BM": 128, "BN": 256, "BK": 64, "STAGES": 3, "WARPS": 8, "T": "f16"},
-               ["a", "b", "c"], ["M", "N", "K", "lda", "ldb", "ldc"]),
+    "matmul": ("matmul.tlx", "matmul", {"BM": 128, "BN": 256, "BK": 64, "STAGES": 3, "WARPS": 8, "T": "f16"}, [], ["M", "N", "K"]),
+    "attention": ("attention.tlx", "attention", ATTENTION, ["lse"], ["seq"]),
+    "attention_causal": ("attention.tlx", "attention", {**ATTENTION, "CAUSAL": "true"}, ["lse"], ["seq"]),
+    "matmul_pointers": ("matmul_pointers.tlx", "matmul_pointers", {"BM": 128, "BN": 256, "BK": 64, "STAGES": 3, "WARPS": 8, "T": "f16"},
+                        ["a", "b", "c"], ["M", "N", "K", "lda", "ldb", "ldc"]),
     "vector_add": ("vector_add.tlx", "vector_add", {"BLOCK": 1024, "WARPS": 4}, ["x", "y", "out"], ["n"]),
     "softmax": ("softmax.tlx", "softmax", {"BLOCK": 4096, "T": "bf16", "WARPS": 4}, ["x", "y"], ["cols", "stride"]),
 }
+# What is measured: kernel and target. Those of the second list inside a process as well.
+WHOLE = [("matmul", "sm_90a"), ("attention", "sm_90a"), ("attention_causal", "sm_90a"), ("matmul_pointers", "sm_90a"),
+         ("matmul_pointers", "sm_80"), ("softmax", "sm_90a"), ("vector_add", "sm_90a")]
+INSIDE = [("matmul", "sm_90a"), ("attention", "sm_90a"), ("attention_causal", "sm_90a"), ("matmul_pointers", "sm_90a"),
+          ("matmul_pointers", "sm_80")]
 LATER = 3  # compiles after the first one, in the same process
 
 
@@ -97,9 +108,10 @@ class Ours:
         sample["stages"] = stages
         return sample
 
-    def to_ptx(self, case_name, target):
-        _, out, _ = process([sys.executable, str(HERE / "compile_time.py"), "--child", case_name, target],
-                            {"TLX_CACHE": "off", "TLX_LIBRARY": str(self.build / "libtlxjit.so")})
+    def inside(self, case_name, target):
+        environment = {"TLX_CACHE": "off", "TLX_LIBRARY": str(self.build / "libtlxjit.so"), "TLX_PTXAS": self.ptxas}
+        _, out, _ = process([sys.executable, str(HERE / "compile_time.py"), "--child", case_name, target, "ptxas" if self.ptxas else ""],
+                            {k: v for k, v in environment.items() if v})
         return json.loads(out)
 
     def simulate(self):
@@ -109,21 +121,27 @@ class Ours:
         return process([str(c) for c in command])[0]
 
 
-def child(case_name, target):
-    """Text to PTX in this process: the whole call of the library, and its own stage times without the (empty) assembling."""
+def child(case_name, target, assembler):
+    """In this process, text to PTX: the whole call of the library, and its own stage times without the (empty) assembling. Then, if there
+    is an assembler, text to machine code."""
     file, kernel, params, _, _ = case = CASES[case_name]
     text = (KERNELS / file).read_text()
     start = time.perf_counter()
     library = tlxlib.Library()
-    document = {"load": time.perf_counter() - start, "compiles": []}
-    for _ in range(1 + LATER):
+    document = {"load": time.perf_counter() - start}
+
+    def compile_once(with_):
         start, start_cpu = time.perf_counter(), time.process_time()
-        k = library.compile(text, file, kernel, target, None, list(params.items()), facts_of(case), assembler="driver")
+        k = library.compile(text, file, kernel, target, None, list(params.items()), facts_of(case), assembler=with_)
         call, call_cpu = time.perf_counter() - start, time.process_time() - start_cpu
-        assert k.metadata["assembler"] == "driver" and not library.c.tlx_kernel_from_cache(k.handle)
-        stages = [s["ms"] * 1e-3 for s in k.metadata["stages"] if not s["name"].startswith("pass ") and s["name"] != "assemble"]
-        document["compiles"].append({"call": call, "cpu": call_cpu, "stages": sum(stages)})
+        assert k.metadata["assembler"].startswith(with_) and not library.c.tlx_kernel_from_cache(k.handle), k.metadata["assembler"]
+        stages = [s["ms"] * 1e-3 for s in k.metadata["stages"]
+                  if not s["name"].startswith("pass ") and (with_ != "driver" or s["name"] != "assemble")]
         library.c.tlx_kernel_release(k.handle)
+        return {"call": call, "cpu": call_cpu, "stages": sum(stages)}
+
+    document["compiles"] = [compile_once("driver") for _ in range(1 + LATER)]
+    document["binaries"] = [compile_once(assembler) for _ in range(LATER)] if assembler else []
     json.dump(document, sys.stdout)
 
 
@@ -134,7 +152,8 @@ class Triton:
 
     def _run(self, case_name, target, later):
         cache = tempfile.mkdtemp(dir=self.scratch)
-        sample, out, _ = process([self.python, str(HERE / "triton_compile.py"), case_name, target, str(later)],
+        peer = {"matmul_pointers": "matmul"}.get(case_name, case_name)
+        sample, out, _ = process([self.python, str(HERE / "triton_compile.py"), peer, target, str(later)],
                                  {"TRITON_CACHE_DIR": cache, "TRITON_PTXAS_PATH": self.ptxas})
         shutil.rmtree(cache)
         return sample, json.loads(out)
@@ -146,11 +165,13 @@ class Triton:
                        "assemble": first["stages"]["cubin"], "stages": first["stages"]})
         return sample
 
-    def to_ptx(self, case_name, target):
+    def inside(self, case_name, target):
         _, document = self._run(case_name, target, LATER)
         # Its stages up to PTX. The call is left out: it holds the cache key, the writing of files and ptxas (a child, so not in "cpu").
         compiles = [{"cpu": c["cpu"], "stages": sum(s for n, s in c["stages"].items() if n != "cubin")} for c in document["compiles"]]
-        return {"load": document["import triton"] + document["kernel file"] + document["hash own files"], "compiles": compiles}
+        binaries = [{"call": c["call"], "stages": sum(c["stages"].values())} for c in document["compiles"][1:]]
+        return {"load": document["import triton"] + document["kernel file"] + document["hash own files"], "compiles": compiles,
+                "binaries": binaries}
 
 
 def spread(values, scale=1e3, digits=0):
@@ -190,9 +211,10 @@ def report(samples, contenders, options, load):
         for case, target in wholes:
             values = [column("whole", case, target, n, lambda s: s[metric]) for n in names]
             rows.append([case, target, *map(spread, values)] + ([ratio(*values)] if ratio_head else []))
-        if ("simulator", "matmul", "sm_80", "tlxjit") in samples:
-            values = column("simulator", "matmul", "sm_80", "tlxjit", lambda s: s[metric])
-            rows.append(["matmul 128x128x128 on the simulator", "sm_80", spread(values)] + ["-"] * (len(names) - 1 + len(ratio_head)))
+        if ("simulator", "matmul_pointers", "sm_80", "tlxjit") in samples:
+            values = column("simulator", "matmul_pointers", "sm_80", "tlxjit", lambda s: s[metric])
+            rows.append(["matmul_pointers 128x128x128 on the simulator", "sm_80", spread(values)]
+                        + ["-"] * (len(names) - 1 + len(ratio_head)))
         table(["kernel", "target", *names] + ratio_head, rows)
 
     print("\n## Inside a process: text to PTX, milliseconds")
@@ -212,6 +234,15 @@ def report(samples, contenders, options, load):
     table(["kernel", "target", "compile", *names] + ratio_head, rows)
 
     if options.ptxas:
+        print("\n## Inside a process: text to machine code, ptxas included, milliseconds")
+        rows = []
+        for case, target in ptxs:
+            for metric, what in (("call", "the whole call"), ("stages", "sum of the stages")):
+                values = [column("ptx", case, target, n, lambda s: statistics.median(c[metric] for c in s["binaries"])) for n in names]
+                rows.append([case, target, f"later (median of {LATER}), {what}", *(spread(v, digits=1) for v in values)]
+                            + ([ratio(*values)] if ratio_head else []))
+        table(["kernel", "target", "compile", *names] + ratio_head, rows)
+
         print("\n## Share of ptxas in a compile, fresh process")
         rows = []
         for case, target in wholes:
@@ -275,6 +306,8 @@ def main():
     parser.add_argument("--repeat", type=int, default=20)
     parser.add_argument("--build", type=pathlib.Path, default=tlxlib.ROOT / "build", help="where tlxc and libtlxjit.so are")
     parser.add_argument("--commit", default="", help="of what is measured; default: this checkout's")
+    parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES), metavar="KERNEL",
+                        help=f"of {', '.join(CASES)}; default: all")
     parser.add_argument("--json", type=pathlib.Path, help="also write every sample to this file")
     options = parser.parse_args()
     options.build = options.build.resolve()
@@ -285,11 +318,14 @@ def main():
         contenders = [Ours(options)] + ([Triton(options)] if options.triton_python else [])
         jobs = []
         for c in contenders:
-            for case, target in (("matmul", "sm_90a"), ("matmul", "sm_80"), ("softmax", "sm_90a"), ("vector_add", "sm_90a")):
-                jobs.append((("whole", case, target, c.name), lambda c=c, case=case, target=target: c.whole(case, target)))
-            for target in ("sm_90a", "sm_80"):
-                jobs.append((("ptx", "matmul", target, c.name), lambda c=c, target=target: c.to_ptx("matmul", target)))
-        jobs.append((("simulator", "matmul", "sm_80", "tlxjit"), contenders[0].simulate))
+            for case, target in WHOLE:
+                if case in options.cases:
+                    jobs.append((("whole", case, target, c.name), lambda c=c, case=case, target=target: c.whole(case, target)))
+            for case, target in INSIDE:
+                if case in options.cases:
+                    jobs.append((("ptx", case, target, c.name), lambda c=c, case=case, target=target: c.inside(case, target)))
+        if "matmul_pointers" in options.cases:
+            jobs.append((("simulator", "matmul_pointers", "sm_80", "tlxjit"), contenders[0].simulate))
         rounds = []
         try:
             for repetition in range(options.repeat + 1):

@@ -11,12 +11,17 @@ import shutil
 import sys
 import time
 
-KERNELS = {  # file, arguments (":16": known to be divisible by 16; "=1": specialised), parameters, options
-    "matmul": ("triton_matmul", "a=*fp16:16 b=*fp16:16 c=*fp16:16 M=i32:16 N=i32:16 K=i32:16 stride_am=i32:16 stride_ak==1 "
-               "stride_bk=i32:16 stride_bn==1 stride_cm=i32:16 stride_cn==1", {"BM": 128, "BN": 256, "BK": 64, "GROUP_M": 8},
-               {"num_warps": 8, "num_stages": 3}),
-    "vector_add": ("triton_small", "x=*fp32:16 y=*fp32:16 out=*fp32:16 n=i32:16", {"BLOCK": 1024}, {"num_warps": 4}),
-    "softmax": ("triton_small", "x=*bf16:16 y=*bf16:16 cols=i32:16 stride=i64:16", {"BLOCK": 4096}, {"num_warps": 4}),
+DESCRIPTORS = "q=tensordesc<fp16[128,128]> k=tensordesc<fp16[128,128]> v=tensordesc<fp16[128,128]> o=tensordesc<fp16[128,128]>"
+POINTERS = ("a=*fp16:16 b=*fp16:16 c=*fp16:16 M=i32:16 N=i32:16 K=i32:16 stride_am=i32:16 stride_ak==1 stride_bk=i32:16 stride_bn==1 "
+            "stride_cm=i32:16 stride_cn==1")
+KERNELS = {  # file, function, arguments (":16": known to be divisible by 16; "=1": specialised), parameters, options
+    "matmul": ("triton_matmul", "matmul", POINTERS, {"BM": 128, "BN": 256, "BK": 64, "GROUP_M": 8}, {"num_warps": 8, "num_stages": 3}),
+    "attention": ("triton_attention", "attention", DESCRIPTORS + " lse=*fp32:16 seq=i32:16 scale=fp32",
+                  {"D": 128, "BM": 128, "BN": 128, "CAUSAL": False}, {"num_warps": 8, "num_stages": 2}),
+    "attention_causal": ("triton_attention", "attention", DESCRIPTORS + " lse=*fp32:16 seq=i32:16 scale=fp32",
+                         {"D": 128, "BM": 128, "BN": 128, "CAUSAL": True}, {"num_warps": 8, "num_stages": 2}),
+    "vector_add": ("triton_small", "vector_add", "x=*fp32:16 y=*fp32:16 out=*fp32:16 n=i32:16", {"BLOCK": 1024}, {"num_warps": 4}),
+    "softmax": ("triton_small", "softmax", "x=*bf16:16 y=*bf16:16 cols=i32:16 stride=i64:16", {"BLOCK": 4096}, {"num_warps": 4}),
 }
 
 
@@ -39,8 +44,8 @@ def main():
     from triton.compiler.compiler import make_backend
     from triton.runtime.cache import triton_key
     lap("import triton")
-    file, arguments, params, options = KERNELS[name]
-    function = getattr(importlib.import_module(file), name)
+    file, kernel, arguments, params, options = KERNELS[name]
+    function = getattr(importlib.import_module(file), kernel)
     lap("kernel file")
     gpu = GPUTarget("cuda", int(target.removeprefix("sm_").removesuffix("a")), 32)
     # For its cache key Triton hashes its own files and asks ptxas for its version, once per process: measured apart from the compile.
