@@ -168,8 +168,10 @@ Op *deferDots(Module &module, Op &loop, bool releases) {
   }
   int64_t before = 0; // dots of the body up to here
   llvm::DenseMap<Op *, int64_t> position;
+  llvm::DenseMap<Op *, size_t> place;
   for (Op *op : order) {
     position[op] = before;
+    place[op] = place.size();
     before += op->is(Opcode::AsyncDot);
   }
   for (Op *wait : order) {
@@ -178,19 +180,22 @@ Op *deferDots(Module &module, Op &loop, bool releases) {
     const Use use = wait->result()->uses().front();
     if (use.op != yield || !dot || !dot->is(Opcode::AsyncDot) || dot->parent() != &body || !dot->result()->hasOneUse()) continue;
     if (!lasts(dot->operand(0), loop, releases) || !lasts(dot->operand(1), loop, releases)) continue;
+    // The value of the iteration before and the dot's result share their registers: the dot goes on with that value, or starts from one that
+    // is no longer in flight, and everybody else has read it before the dot.
+    Value *arg = body.arg(1 + use.index), *from = dot->operand(2);
+    if (from != arg && (from->block() == &body || (from->def() && from->def()->is(Opcode::AsyncDot)))) continue;
+    auto goesOn = [&](const Use &u) { return u.op == dot && u.index == 2; };
+    std::vector<Use> uses(arg->uses().begin(), arg->uses().end());
+    if (!llvm::all_of(uses, [&](const Use &u) { return goesOn(u) || place[topLevel(u.op, body)] < place[dot]; })) continue;
     any = true;
     yield->setOperand(use.index, dot->result());
     wait->erase();
-    // Who reads the value of the iteration before waits for it, unless it is the dot that goes on with it.
-    Value *arg = body.arg(1 + use.index);
+    // Who reads the value waits for it.
     Op *first = nullptr;
-    std::vector<Use> uses(arg->uses().begin(), arg->uses().end());
     for (const Use &u : uses) {
-      if (u.op->is(Opcode::AsyncDot) && u.index == 2) continue;
+      if (goesOn(u)) continue;
       Op *top = topLevel(u.op, body);
-      if (!first || position[top] < position[first] || (position[top] == position[first] && llvm::is_contained(order, top) &&
-          llvm::find(order, top) < llvm::find(order, first)))
-        first = top;
+      if (!first || place[top] < place[first]) first = top;
     }
     Builder b(module);
     auto waitFor = [&](Value *v, int64_t pending) {
@@ -203,7 +208,7 @@ Op *deferDots(Module &module, Op &loop, bool releases) {
       b.loc = dot->loc;
       Value *done = waitFor(arg, position[first] + (dots - 1 - position[dot]));
       for (const Use &u : uses)
-        if (!(u.op->is(Opcode::AsyncDot) && u.index == 2)) u.op->setOperand(u.index, done);
+        if (!goesOn(u)) u.op->setOperand(u.index, done);
     }
     Value *result = loop.result(use.index);
     if (!result->unused()) {

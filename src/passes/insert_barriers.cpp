@@ -16,7 +16,7 @@
 //   async_desc_store   reads its buffer until an async_store_wait of the issuing thread: one is inserted before the bytes are written again.
 //   async_desc_load    is awaited by each thread at its mbarrier; rings that mbarriers manage ({managed}) need nothing within themselves.
 // Asynchronous units see what threads wrote only behind fence_proxy_async: it is inserted before the barrier in front of such a unit's access, and
-// in front of a TMA write of bytes that threads have accessed.
+// in front of a TMA write of bytes that threads have accessed. (That both only read needs none.)
 #include "ir/builder.h"
 #include "passes/passes.h"
 
@@ -57,15 +57,15 @@ struct State {
   Accesses copies;            // async_copy, perhaps not yet complete
   Accesses dots;              // read by async_dot, perhaps not yet complete
   Accesses stores;            // read by async_desc_store, perhaps not yet complete
-  Accesses unfenced;          // by threads, since the last proxy fence
+  Accesses unfenced, unfencedReads; // writes and reads by threads, since the last proxy fence
   bool operator==(const State &) const = default;
 
   template <typename F> void each(F f) {
-    for (Accesses *list : {&reads, &writes, &copies, &dots, &stores, &unfenced}) f(*list);
+    for (Accesses *list : {&reads, &writes, &copies, &dots, &stores, &unfenced, &unfencedReads}) f(*list);
   }
   void merge(const State &o) {
     add(reads, o.reads), add(writes, o.writes), add(copies, o.copies);
-    add(dots, o.dots), add(stores, o.stores), add(unfenced, o.unfenced);
+    add(dots, o.dots), add(stores, o.stores), add(unfenced, o.unfenced), add(unfencedReads, o.unfencedReads);
   }
   void barrier() { reads.clear(), writes.clear(); }
   /// All but the last `pending` groups of dots are complete: what they read was read until now.
@@ -181,7 +181,7 @@ struct Inserter {
         dots |= conflict(s.dots, a);
         stores |= conflict(s.stores, a);
       }
-    for (const Access &a : e.asyncWrites) fence |= conflict(s.unfenced, a);
+    for (const Access &a : e.asyncWrites) fence |= conflict(s.unfenced, a) || conflict(s.unfencedReads, a);
     if (dots) {
       b.create(Opcode::AsyncDotWait, {}, {})->setAttr(Attr::pending, int64_t(0));
       s.dots.clear();
@@ -192,7 +192,7 @@ struct Inserter {
     }
     if (fence) {
       b.create(Opcode::FenceProxy, {}, {});
-      s.unfenced.clear();
+      s.unfenced.clear(), s.unfencedReads.clear();
     }
     if (barrier || fence || dots || stores) {
       b.create(Opcode::Barrier, {}, {});
@@ -203,7 +203,7 @@ struct Inserter {
   void run(Op &op, State &s) {
     switch (op.opcode) {
     case Opcode::Barrier: return s.barrier();
-    case Opcode::FenceProxy: return s.unfenced.clear();
+    case Opcode::FenceProxy: return s.unfenced.clear(), s.unfencedReads.clear();
     case Opcode::AsyncWait:
       add(s.writes, s.copies);
       if (target.tma) add(s.unfenced, s.copies);
@@ -227,7 +227,7 @@ struct Inserter {
     if (e.copy) add(s.copies, e.writes);
     if (e.dot) s.issueDot(e.asyncReads);
     else add(s.stores, e.asyncReads);
-    if (target.tma) add(s.unfenced, e.reads), add(s.unfenced, e.writes);
+    if (target.tma) add(s.unfencedReads, e.reads), add(s.unfenced, e.writes);
     if (op.is(Opcode::Single)) {
       for (Op &inner : op.body())
         if (inner.is(Opcode::AsyncStoreWait) && inner.intAttr(Attr::pending) == 0) add(s.reads, s.stores), s.stores.clear();

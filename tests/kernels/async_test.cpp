@@ -659,3 +659,55 @@ kernel k(a: tensor_desc<f32, [1, $N]>, c: tensor_desc<f32, [1, $N]>, rows: i32) 
            {}, {Matrix("f32", 5, n - 7)}, Matrix("f32", 5, n - 7), {int32_t(5)}},
           [](const std::vector<Matrix> &in, int64_t r, int64_t c) { return 2 * in[0](r, c); });
 }
+
+// Values that are alive together must not share what a dot in flight accumulates in.
+TEST_CASE("async: accumulators that meet in a loop") {
+  struct Body {
+    const char *text;
+    std::function<double(double acc, double other, double ab, double ad, double &next)> step; // returns the new acc, sets the new other
+  };
+  const Body bodies[] = {
+      // Two dots start from one accumulator.
+      {"let t = dot(x, y, acc); acc = dot(x, z, acc); other = other + t;",
+       [](double acc, double other, double ab, double ad, double &next) { return next = other + acc + ab, acc + ad; }},
+      {"let t = dot(x, z, acc); other = other + dot(x, y, acc); acc = t;",
+       [](double acc, double other, double ab, double ad, double &next) { return next = other + acc + ab, acc + ad; }},
+      // They trade places.
+      {"let t = dot(x, y, acc); acc = dot(x, z, other); other = t;",
+       [](double acc, double other, double ab, double ad, double &next) { return next = acc + ab, other + ad; }},
+      // The value of the iteration before is used behind the dot that makes the next one.
+      {"let t = dot(x, y, zeros([64, 32], f32)); other = other + acc; acc = t; other = other + dot(x, z, zeros([64, 32], f32));",
+       [](double acc, double other, double ab, double ad, double &next) { return next = other + acc + ad, ab; }},
+      {"let t = acc; acc = dot(x, y, acc); other = t * 2.0;", [](double acc, double, double ab, double, double &next) { return next = acc * 2, acc + ab; }},
+      // A chain in one iteration.
+      {"acc = dot(x, y, acc); acc = dot(x, z, acc); other = dot(x, y, other);",
+       [](double acc, double other, double ab, double ad, double &next) { return next = other + ab, acc + ab + ad; }}};
+  for (const Body &body : bodies)
+    for (const char *start : {"0.0", "1.0"})
+      check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, d: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>)
+    launch(num_warps = 4) {
+  var acc = zeros([64, 32], f32) + $S;
+  var other = zeros([64, 32], f32);
+  for k in range(0, 160, 32, num_stages = 3) {
+    let x = a.load([0, k]);
+    let y = b.load([k, 0]);
+    let z = d.load([k, 0]);
+    $B
+  }
+  c.store([0, 0], acc + other * 0.5);
+})",
+                     {{"B", body.text}, {"S", start}}),
+             {}, {Matrix("f16", 64, 160), Matrix("f16", 160, 32), Matrix("f16", 160, 32)}, Matrix("f32", 64, 32)},
+            [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+              double acc = start[0] - '0', other = 0;
+              for (int64_t k = 0; k < 160; k += 32) {
+                const double ab = sum(32, [&](int64_t j) { return in[0](r, k + j); }, [&](int64_t j) { return in[1](k + j, c); });
+                const double ad = sum(32, [&](int64_t j) { return in[0](r, k + j); }, [&](int64_t j) { return in[2](k + j, c); });
+                double next = 0;
+                acc = body.step(acc, other, ab, ad, next);
+                other = next;
+              }
+              return acc + other * 0.5;
+            });
+}
