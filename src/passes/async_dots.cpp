@@ -122,7 +122,8 @@ void makeAsyncDot(Module &module, Op &dot, const WgmmaDot &plan) {
 namespace {
 
 /// The buffer of an operand stays as it is until the loop's next iteration has retired what reads it: a slot of a ring, or memory from
-/// outside that nobody writes in the loop. Slots that mbarriers manage are released somewhere in the loop: behind the dots only if `releases`.
+/// outside that nobody writes in the loop. Slots that mbarriers manage are released somewhere in the loop: behind the dots only if
+/// `releases`.
 bool lasts(Value *operand, Op &loop, bool releases) {
   if (operand->type.isTile()) return true;
   Value *v = operand;
@@ -180,8 +181,8 @@ Op *deferDots(Module &module, Op &loop, bool releases) {
     const Use use = wait->result()->uses().front();
     if (use.op != yield || !dot || !dot->is(Opcode::AsyncDot) || dot->parent() != &body || !dot->result()->hasOneUse()) continue;
     if (!lasts(dot->operand(0), loop, releases) || !lasts(dot->operand(1), loop, releases)) continue;
-    // The value of the iteration before and the dot's result share their registers: the dot goes on with that value, or starts from one that
-    // is no longer in flight, and everybody else has read it before the dot.
+    // The value of the iteration before and the dot's result share their registers: the dot goes on with that value, or starts from one
+    // that is no longer in flight, and everybody else has read it before the dot.
     Value *arg = body.arg(1 + use.index), *from = dot->operand(2);
     if (from != arg && (from->block() == &body || (from->def() && from->def()->is(Opcode::AsyncDot)))) continue;
     auto goesOn = [&](const Use &u) { return u.op == dot && u.index == 2; };

@@ -28,9 +28,9 @@ std::optional<WgmmaDot> planWgmmaDot(const ir::Op &dot, unsigned numWarps, const
 /// dot → async_dot and its wait, with buffers for what goes through shared memory. Tiles have layouts.
 void makeAsyncDot(ir::Module &module, ir::Op &dot, const WgmmaDot &plan);
 
-/// Keeps dots of a loop in flight into the next iteration, where only that reads them and their operands' buffers last as long. The op behind
-/// which all dots of the iteration before have retired; null if they had at the loop's top already. `releases`: the caller releases slots that
-/// mbarriers manage behind that op; else they were released before, and dots that read them stay.
+/// Keeps dots of a loop in flight into the next iteration, where only that reads them and their operands' buffers last as long. The op
+/// behind which all dots of the iteration before have retired; null if they had at the loop's top already. `releases`: the caller releases
+/// slots that mbarriers manage behind that op; else they were released before, and dots that read them stay.
 ir::Op *deferDots(ir::Module &module, ir::Op &loop, bool releases);
 
 } // namespace tlx::passes

@@ -12,8 +12,8 @@ struct Matrix {
   Array values;
   bool pointer = false; // passed as a pointer and not as a tensor
   Matrix(const std::string &type, int64_t rows, int64_t cols, bool pointer = false)
-      : rows(rows), cols(cols), ld(pointer ? cols : padded(cols, typeOf(type).bytes())), values(type, size_t(std::max<int64_t>(1, rows) * ld)),
-        pointer(pointer) {}
+      : rows(rows), cols(cols), ld(pointer ? cols : padded(cols, typeOf(type).bytes())),
+        values(type, size_t(std::max<int64_t>(1, rows) * ld)), pointer(pointer) {}
   static int64_t padded(int64_t cols, unsigned bytes) { // at least one element between rows
     const int64_t unit = 16 / bytes;
     return (cols + unit) / unit * unit;
@@ -129,12 +129,14 @@ kernel k(a: tensor_desc<$TA, [$AR, $AC]>, b: tensor_desc<$TB, [$BR, $BC]>, c: te
                                     number("M", p.m), number("N", p.n), number("K", p.k), number("S", p.stages), number("W", p.warps),
                                     number("AR", p.ta ? p.k : p.m), number("AC", p.ta ? p.m : p.k),
                                     number("BR", p.tb ? p.n : p.k), number("BC", p.tb ? p.k : p.n),
-                                    {"LA", p.ta ? "a.load([k, 0]).T" : "a.load([0, k])"}, {"LB", p.tb ? "b.load([0, k]).T" : "b.load([k, 0])"}});
+                                    {"LA", p.ta ? "a.load([k, 0]).T" : "a.load([0, k])"},
+                                    {"LB", p.tb ? "b.load([0, k]).T" : "b.load([k, 0])"}});
   for (int64_t depth : depths)
     check({text, {}, {Matrix(p.a, p.ta ? depth : p.m, p.ta ? p.m : depth), Matrix(p.b, p.tb ? p.n : depth, p.tb ? depth : p.n)},
            Matrix(p.acc, p.m, p.n), {int32_t(depth)}},
           [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-            return sum(depth, [&](int64_t k) { return p.ta ? in[0](k, r) : in[0](r, k); }, [&](int64_t k) { return p.tb ? in[1](c, k) : in[1](k, c); });
+            return sum(depth, [&](int64_t k) { return p.ta ? in[0](k, r) : in[0](r, k); },
+                       [&](int64_t k) { return p.tb ? in[1](c, k) : in[1](k, c); });
           });
 }
 
@@ -163,7 +165,8 @@ TEST_CASE("async: warpgroups along M and N") {
     int64_t m, n;
     int warps;
   };
-  for (const Tile &t : {Tile{128, 64, 8}, {64, 64, 8}, {64, 192, 8}, {64, 128, 16}, {128, 96, 16}, {256, 32, 16}, {192, 80, 4}, {320, 16, 4}, {192, 64, 8}})
+  for (const Tile &t : {Tile{128, 64, 8}, {64, 64, 8}, {64, 192, 8}, {64, 128, 16}, {128, 96, 16}, {256, 32, 16},
+                       {192, 80, 4}, {320, 16, 4}, {192, 64, 8}})
     for (bool ta : {false, true})
       for (bool tb : {false, true}) {
         Product p;
@@ -265,7 +268,8 @@ kernel k(q: tensor_desc<f16, [$M, 64]>, b: tensor_desc<f16, [32, 64]>, v: tensor
   c.store([0, 0], acc);
 })",
                        {number("W", warps), number("S", stages), number("M", 16 * warps), number("N", n)}),
-               {}, {Matrix("f16", 16 * warps, 64), Matrix("f16", 160, 64), Matrix("f16", 160, n)}, Matrix("f32", 16 * warps, n), {int32_t(160)}},
+               {}, {Matrix("f16", 16 * warps, 64), Matrix("f16", 160, 64), Matrix("f16", 160, n)}, Matrix("f32", 16 * warps, n),
+               {int32_t(160)}},
               [row = std::vector<double>(160)](const std::vector<Matrix> &in, int64_t r, int64_t c) mutable {
                 for (int64_t j = 0; j < 160 && c == 0; ++j) // A·B, once a row
                   row[size_t(j)] = sum(64, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](j, k); });
@@ -304,7 +308,8 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor
 
 // Two accumulators in one loop, one of which is also read by other operations every iteration.
 TEST_CASE("async: two dots in flight") {
-  for (const char *extra : {"", "    total = total + max(max(x, axis = 1), axis = 0);\n", "    total = total + max(max(other, axis = 1), axis = 0).to(f16) * 0.0;\n"})
+  for (const char *extra : {"", "    total = total + max(max(x, axis = 1), axis = 0);\n",
+                            "    total = total + max(max(other, axis = 1), axis = 0).to(f16) * 0.0;\n"})
     check({replace(R"(
 kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, d: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>)
     launch(num_warps = 4) {
@@ -358,9 +363,12 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor
 
 TEST_CASE("async: dots and loads in branches") {
   // Even steps by a·b, odd ones by a·d; or skipped; the condition is the same for all threads.
-  const char *bodies[] = {"if k / 32 % 2 == 0 { acc = dot(a.load([0, k]), b.load([k, 0]), acc); } else { acc = dot(a.load([0, k]), d.load([k, 0]), acc); }",
-                          "let x = a.load([0, k]); if k / 32 % 2 == 0 { acc = dot(x, b.load([k, 0]), acc); } else { acc = dot(x, d.load([k, 0]), acc); }",
-                          "let x = a.load([0, k]); let y = b.load([k, 0]); let z = d.load([k, 0]); if k / 32 % 2 == 0 { acc = dot(x, y, acc); } else { acc = dot(x, z, acc); }"};
+  const char *bodies[] = {"if k / 32 % 2 == 0 { acc = dot(a.load([0, k]), b.load([k, 0]), acc); } "
+                          "else { acc = dot(a.load([0, k]), d.load([k, 0]), acc); }",
+                          "let x = a.load([0, k]); if k / 32 % 2 == 0 { acc = dot(x, b.load([k, 0]), acc); } "
+                          "else { acc = dot(x, d.load([k, 0]), acc); }",
+                          "let x = a.load([0, k]); let y = b.load([k, 0]); let z = d.load([k, 0]); "
+                          "if k / 32 % 2 == 0 { acc = dot(x, y, acc); } else { acc = dot(x, z, acc); }"};
   for (const char *body : bodies)
     for (const char *stages : {"", ", num_stages = 3"})
       check({replace(R"(
@@ -393,7 +401,8 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor
 })",
          {}, {Matrix("f16", 64, 192), Matrix("f16", 192, 32)}, Matrix("f32", 64, 32), {int32_t(192)}},
         [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-          return in[0](r, 96 + c) + sum(192, [&](int64_t k) { return k / 32 == 2 ? 0 : in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
+          return in[0](r, 96 + c) +
+                 sum(192, [&](int64_t k) { return k / 32 == 2 ? 0 : in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
         });
   // The load is part of the condition: the block of flags says whether to go on.
   check({R"(
@@ -408,7 +417,9 @@ kernel k(a: tensor_desc<i32, [1, 8]>, b: tensor_desc<i32, [1, 8]>, c: tensor_des
   c.store([0, 0], total);
 })",
          {}, {Matrix("i32", 9, 8), Matrix("i32", 9, 8)}, Matrix("i32", 1, 8), {int32_t(6)}},
-        [](const std::vector<Matrix> &in, int64_t, int64_t c) { return sum(6, [&](int64_t k) { return in[1](k, c); }, [](int64_t) { return 1.0; }); });
+        [](const std::vector<Matrix> &in, int64_t, int64_t c) {
+          return sum(6, [&](int64_t k) { return in[1](k, c); }, [](int64_t) { return 1.0; });
+        });
 }
 
 TEST_CASE("async: nested loops, both pipelined") {
@@ -443,14 +454,15 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, d: tensor
 
 TEST_CASE("async: two pipelined loops, one after the other") {
   // In one program, in a loop over tiles, and in one whose bounds differ. BIG: rings that only fit one after the other.
-  for (const char *around : {"let t = 0; let n = depth; if true {", "let n = depth; for t in range(0, 2) {", "for t in range(0, 2) { let n = depth - t * 32;"})
+  for (const char *around : {"let t = 0; let n = depth; if true {", "let n = depth; for t in range(0, 2) {",
+                             "for t in range(0, 2) { let n = depth - t * 32;"})
     for (bool big : {false, true}) {
       const int64_t k = big ? 128 : 32, n = big ? 128 : 32, depth = 4 * k;
       const bool loop = std::string(around).find("for") != std::string::npos, varies = around[0] == 'f';
       if (big && loop && !varies) continue; // the rings of both stay
       check({replace(R"(
-kernel k(a: tensor_desc<f16, [64, $K]>, b: tensor_desc<f16, [$K, $N]>, d: tensor_desc<f16, [$K, $N]>, c: tensor_desc<f32, [64, $N]>, depth: i32)
-    launch(num_warps = 4) {
+kernel k(a: tensor_desc<f16, [64, $K]>, b: tensor_desc<f16, [$K, $N]>, d: tensor_desc<f16, [$K, $N]>, c: tensor_desc<f32, [64, $N]>,
+    depth: i32) launch(num_warps = 4) {
   $A
     var acc = zeros([64, $N], f32);
     for k in range(0, n, $K, num_stages = 3) { acc = dot(a.load([64 * t, k]), b.load([k, 0]), acc); }
@@ -460,10 +472,12 @@ kernel k(a: tensor_desc<f16, [64, $K]>, b: tensor_desc<f16, [$K, $N]>, d: tensor
   }
 })",
                      {{"A", around}, number("K", k), number("N", n)}),
-             {}, {Matrix("f16", loop ? 128 : 64, depth), Matrix("f16", depth, n), Matrix("f16", depth, n)}, Matrix("f32", loop ? 128 : 64, n), {int32_t(depth)}},
+             {}, {Matrix("f16", loop ? 128 : 64, depth), Matrix("f16", depth, n), Matrix("f16", depth, n)},
+             Matrix("f32", loop ? 128 : 64, n), {int32_t(depth)}},
             [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
               const int64_t to = varies && r >= 64 ? depth - 32 : depth;
-              return sum((to + k - 1) / k * k, [&](int64_t j) { return in[0](r, j); }, [&](int64_t j) { return 2 * in[1](j, c) - in[2](j, c); });
+              return sum((to + k - 1) / k * k, [&](int64_t j) { return in[0](r, j); },
+                         [&](int64_t j) { return 2 * in[1](j, c) - in[2](j, c); });
             });
     }
 }
@@ -494,7 +508,8 @@ TEST_CASE("async: programs with no tile, one and many") {
       for (int64_t depth : {0, 20, 32, 160}) {
         if (stages[0] != '3' && (programs == 7 || depth == 20)) continue;
         check({replace(R"(
-kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 48]>, c: tensor_desc<f32, [64, 48]>, tiles: i32, depth: i32) launch(num_warps = 4) {
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 48]>, c: tensor_desc<f32, [64, 48]>, tiles: i32, depth: i32)
+    launch(num_warps = 4) {
   for tile in range(program_id(0), tiles, num_programs(0)) {
     let m = tile / 2 * 64;
     let n = tile % 2 * 48;
@@ -506,7 +521,8 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 48]>, c: tensor
   }
 })",
                        {{"S", stages}}),
-               {}, {Matrix("f16", 130, depth), Matrix("f16", depth, 90)}, Matrix("f32", 130, 90), {int32_t(6), int32_t(depth)}, unsigned(programs)},
+               {}, {Matrix("f16", 130, depth), Matrix("f16", depth, 90)}, Matrix("f32", 130, 90), {int32_t(6), int32_t(depth)},
+               unsigned(programs)},
               [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
                 return sum(depth, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
               });
@@ -565,9 +581,11 @@ kernel k(a: $A, b: $B, c: tensor_desc<f32, [64, 32]>, n: i32) launch(num_warps =
     c.store([64 * t, 0], acc);
   }
 })",
-                     {{"A", left ? "*f16" : "tensor_desc<f16, [64, 32]>"}, {"B", left ? "tensor_desc<f16, [32, 32]>" : "*f16"}, {"P", left ? "a" : "b"},
+                     {{"A", left ? "*f16" : "tensor_desc<f16, [64, 32]>"},
+                      {"B", left ? "tensor_desc<f16, [32, 32]>" : "*f16"}, {"P", left ? "a" : "b"},
                       {"X", left ? tile : "a.load([64 * t, k])"}, {"Y", left ? "b.load([k, 0])" : tile}, {"O", around}}),
-             {}, {Matrix("f16", 64 * (loop + 1), 160, left), Matrix("f16", 160, 32, !left)}, Matrix("f32", 64 * (loop + 1), 32), {int32_t(160)}},
+             {}, {Matrix("f16", 64 * (loop + 1), 160, left), Matrix("f16", 160, 32, !left)}, Matrix("f32", 64 * (loop + 1), 32),
+             {int32_t(160)}},
             [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
               return sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
             });
@@ -589,7 +607,8 @@ kernel k(a: *f16, b: *f16, c: *f32, depth: i32) launch(num_warps = 4) requires(a
   store(c + arange(0, 64)[:, None] * $N + arange(0, $N)[None, :], acc);
 })",
                        {{"S", stages}, number("N", n), number("R", transposed ? 1 : n), number("C", transposed ? 160 : 1)}),
-               {}, {Matrix("f16", 64, 160, true), transposed ? Matrix("f16", n, 160, true) : Matrix("f16", 160, n, true)}, Matrix("f32", 64, n, true),
+               {}, {Matrix("f16", 64, 160, true), transposed ? Matrix("f16", n, 160, true) : Matrix("f16", 160, n, true)},
+               Matrix("f32", 64, n, true),
                {int32_t(160)}},
               [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
                 return sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return transposed ? in[1](c, k) : in[1](k, c); });
@@ -598,7 +617,8 @@ kernel k(a: *f16, b: *f16, c: *f32, depth: i32) launch(num_warps = 4) requires(a
 
 TEST_CASE("async: stores in loops and branches") {
   for (const char *body : {"c.store([r, 0], a.load([r, 0]) * 2.0);",
-                           "if r % 32 == 0 { c.store([r, 0], a.load([r, 0]) * 2.0); } else { let x = a.load([r, 0]); c.store([r, 0], x + x); }",
+                           "if r % 32 == 0 { c.store([r, 0], a.load([r, 0]) * 2.0); } "
+                           "else { let x = a.load([r, 0]); c.store([r, 0], x + x); }",
                            "let x = a.load([r, 0]) * 2.0; c.store([r, 0], x * 3.0); c.store([r, 0], x);"})
     for (const char *stages : {"", ", num_stages = 3"})
       for (int64_t cols : {64, 61}) // rows that TMA ends, and that it does not
@@ -678,7 +698,8 @@ TEST_CASE("async: accumulators that meet in a loop") {
       // The value of the iteration before is used behind the dot that makes the next one.
       {"let t = dot(x, y, zeros([64, 32], f32)); other = other + acc; acc = t; other = other + dot(x, z, zeros([64, 32], f32));",
        [](double acc, double other, double ab, double ad, double &next) { return next = other + acc + ad, ab; }},
-      {"let t = acc; acc = dot(x, y, acc); other = t * 2.0;", [](double acc, double, double ab, double, double &next) { return next = acc * 2, acc + ab; }},
+      {"let t = acc; acc = dot(x, y, acc); other = t * 2.0;",
+       [](double acc, double, double ab, double, double &next) { return next = acc * 2, acc + ab; }},
       // A chain in one iteration.
       {"acc = dot(x, y, acc); acc = dot(x, z, acc); other = dot(x, y, other);",
        [](double acc, double other, double ab, double ad, double &next) { return next = other + ab, acc + ab + ad; }}};
@@ -710,4 +731,51 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, d: tensor
               }
               return acc + other * 0.5;
             });
+}
+
+// A block of the outer loop is an operand in the inner one; either loop may be a pipeline.
+TEST_CASE("async: an operand that outlasts a loop") {
+  for (const char *outer : {"", ", num_stages = 2", ", num_stages = 3"})
+    for (const char *inner : {"", ", num_stages = 3"})
+      for (const char *bound : {"128", "t * 32"})
+        check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>) launch(num_warps = 4) {
+  for t in range(0, 5$O) {
+    let x = a.load([64 * t, 0]);
+    var acc = zeros([64, 32], f32);
+    for k in range(0, $B, 32$I) { acc = dot(x, b.load([k, 0]), acc); }
+    c.store([64 * t, 0], acc);
+  }
+})",
+                       {{"O", outer}, {"I", inner}, {"B", bound}}),
+               {}, {Matrix("f16", 300, 32), Matrix("f16", 128, 32)}, Matrix("f32", 300, 32)},
+              [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+                return sum(bound[0] == 't' ? r / 64 * 32 : 128, [&](int64_t k) { return in[0](r, k % 32); },
+                           [&](int64_t k) { return in[1](k, c); });
+              });
+}
+
+TEST_CASE("async: loops that end early") {
+  for (const char *leave : {"if k == 96 { break; }", "if k == 96 { continue; }"})
+    for (const char *stages : {"", ", num_stages = 3"}) {
+      if (*stages && leave[13] == 'b') continue; // refused: it is no loop that can be counted
+      check({replace(R"(
+kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>, tiles: i32) launch(num_warps = 4) {
+  for t in range(0, tiles) {
+    var acc = zeros([64, 32], f32);
+    for k in range(0, 160, 32$S) {
+      let x = a.load([64 * t, k]);
+      $L
+      acc = dot(x, b.load([k, 0]), acc);
+    }
+    c.store([64 * t, 0], acc);
+  }
+})",
+                     {{"L", leave}, {"S", stages}}),
+             {}, {Matrix("f16", 128, 160), Matrix("f16", 160, 32)}, Matrix("f32", 128, 32), {int32_t(2)}},
+            [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+              return sum(160, [&](int64_t k) { return k / 32 == 3 || (k / 32 > 3 && leave[13] == 'b') ? 0 : in[0](r, k); },
+                         [&](int64_t k) { return in[1](k, c); });
+            });
+    }
 }

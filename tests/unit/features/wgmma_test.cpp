@@ -102,7 +102,8 @@ TEST_CASE("wgmma: depths and types") {
 
 // Figure "WGMMA .m64nNk16 register fragment layout for accumulator matrix D".
 TEST_CASE("wgmma: accumulators") {
-  for (auto [m, n] : {std::pair<int64_t, int64_t>{64, 8}, {64, 64}, {64, 80}, {128, 96}, {192, 176}, {128, 208}, {64, 256}, {256, 32}, {320, 48}, {128, 384}})
+  for (auto [m, n] : {std::pair<int64_t, int64_t>{64, 8}, {64, 64}, {64, 80}, {128, 96}, {192, 176}, {128, 208}, {64, 256},
+                      {256, 32}, {320, 48}, {128, 384}})
     for (unsigned warps : {4u, 8u, 16u}) {
       const auto p = planWgmma(m, n, 64, 16, false, warps);
       if (!p) continue;
@@ -161,8 +162,8 @@ TEST_CASE("wgmma: A in registers") {
 }
 
 namespace {
-/// PTX ISA, "Strides" and the canonical layouts: the byte where the unit looks for element (row, k) of an operand, from the descriptor alone.
-/// `start` as a multiple of 16.
+/// PTX ISA, "Strides" and the canonical layouts: the byte where the unit looks for element (row, k) of an operand, from the descriptor
+/// alone. `start` is a multiple of 16.
 uint64_t read(uint64_t descriptor, uint64_t start, bool across, unsigned row, unsigned k, unsigned bytes) {
   const uint64_t leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4, mode = descriptor >> 62;
   const unsigned swizzle = mode == 1 ? 128 : mode == 2 ? 64 : mode == 3 ? 32 : 0;
@@ -187,7 +188,8 @@ void checkReader(const SharedLayout &l, unsigned bits, unsigned n, const MatrixD
       REQUIRE(start % 16 == 0);
       for (unsigned r = 0; r < n; ++r)
         for (unsigned i = 0; i < depth; ++i)
-          wrong += read(d.bits(), uint64_t(start), d.transposed, r, i, bytes) != uint64_t(l.offsetOf({int32_t(row + r), int32_t(k + i)})) * bytes;
+          wrong += read(d.bits(), uint64_t(start), d.transposed, r, i, bytes) !=
+                   uint64_t(l.offsetOf({int32_t(row + r), int32_t(k + i)})) * bytes;
     }
   CHECK(wrong == 0);
 }
