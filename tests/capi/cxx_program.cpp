@@ -23,6 +23,13 @@ kernel add<B: i32, T: dtype = f32>(x: *T, y: *T, out: *T, n: i32) launch(num_war
 }
 )";
 
+constexpr const char *kTwice = R"(
+kernel twice(x: tensor_desc<f32, [8, 16]>, y: tensor_desc<f32, [8, 16]>) launch(num_warps = 1) {
+  let at = [program_id(1) * 8, program_id(0) * 16];
+  y.store(at, x.load(at) * 2.0);
+}
+)";
+
 } // namespace
 
 int main() {
@@ -48,6 +55,25 @@ int main() {
       });
     for (std::thread &thread : threads) thread.join();
     for (int one : right) CHECK(one);
+    // A tensor for a descriptor: dense strides of its own accord.
+    const tlx::Buffer in = sim.allocate(4000), out = sim.allocate(4000);
+    std::vector<float> values(1000), result(1000);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = float(i);
+    in.write(values.data());
+    options.params.clear();
+    const tlx::Kernel twice = context.compile(kTwice, options);
+    twice.launch(sim, {3, 4}, {tlx::Tensor(in, TLX_DTYPE_F32, {25, 40}), tlx::Tensor(out, TLX_DTYPE_F32, {25, 40}, {40, 1})});
+    out.read(result.data());
+    for (size_t i = 0; i < values.size(); ++i) CHECK(result[i] == 2 * values[i]);
+    const tlx::Tensor cube(in, TLX_DTYPE_F32, {2, 0, 4});
+    CHECK(cube.rank == 3 && cube.strides[0] == 4 && cube.strides[1] == 4 && cube.strides[2] == 1);
+    for (const std::vector<int64_t> &shape : {std::vector<int64_t>{}, {1, 1, 1, 1, 1, 1}}) {
+      try {
+        (void)tlx::Tensor(in, TLX_DTYPE_F32, shape);
+        CHECK(false && "no exception");
+      } catch (const std::invalid_argument &) {
+      }
+    }
     try {
       (void)context.compile("kernel f() { let x = ; }", options);
       CHECK(false && "no exception");

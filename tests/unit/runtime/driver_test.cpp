@@ -24,6 +24,9 @@ public:
     call("fake_reset");
   }
   void call(const char *name) { reinterpret_cast<void (*)()>(dlsym(handle, name))(); }
+  void paramSizes(const std::vector<size_t> &sizes) {
+    reinterpret_cast<void (*)(const size_t *, size_t)>(dlsym(handle, "fake_param_sizes"))(sizes.data(), sizes.size());
+  }
   std::string log() {
     std::string text = reinterpret_cast<const char *(*)()>(dlsym(handle, "fake_log"))();
     call("fake_reset");
@@ -205,13 +208,13 @@ Tensor sampleTensor() {
 const std::string kEncoded =
     "cuTensorMapEncodeTiled type 6 rank 2 shape 120 200 strides 256 box 64 128 steps 1 1 interleave 0 swizzle "
     "3 promotion 3 fill 0\n";
-const std::string kLaunched = "cuLaunchKernel g_symbol grid 1 1 1 block 128 1 1 shared 0 stream (nil) params null\n";
+const std::string kLaunched = "cuLaunchKernel g_symbol grid 1 1 1 block 128 1 1 shared 0 stream (nil) params ";
 
-/// The parameters' bytes with this address (16 digits, as in memory) for a map.
-std::string bytesWith(const std::string &address) {
-  std::string text = "bytes 07000000" + std::string(120, '0');
+/// Each parameter by itself (the driver places a map), with this address (16 digits, as in memory) for a map.
+std::string arrayWith(const std::string &address) {
+  std::string text = kLaunched + "array\nbytes 07000000 ";
   for (int i = 0; i < 16; ++i) text += address;
-  return text + "09000000\n";
+  return text + " 09000000\n";
 }
 
 } // namespace
@@ -219,14 +222,15 @@ std::string bytesWith(const std::string &address) {
 TEST_CASE("CUDA: tensor maps are encoded with the kernel's box and swizzle, once") {
   Fake fake(kFakeCuda);
   fake.call("fake_make_current");
+  fake.paramSizes({4, 128, 4});
   TensorKernel k(true);
   REQUIRE(k.kernel->prepare(*k.device).isOk());
   fake.call("fake_reset");
   Tensor tensor = sampleTensor();
   REQUIRE(k.launch(tensor).isOk());
-  CHECK(fake.log() == kEncoded + kLaunched + bytesWith("00110000007f0000"));
+  CHECK(fake.log() == kEncoded + arrayWith("00110000007f0000"));
   REQUIRE(k.launch(tensor).isOk());
-  CHECK(fake.log() == kLaunched + bytesWith("00110000007f0000")); // nothing but the launch
+  CHECK(fake.log() == arrayWith("00110000007f0000")); // nothing but the launch
   tensor.strides[0] = 136;
   REQUIRE(k.launch(tensor).isOk());
   CHECK(fake.log().find("strides 272 box") != std::string::npos);
@@ -238,7 +242,7 @@ TEST_CASE("CUDA: tensor maps are encoded with the kernel's box and swizzle, once
   REQUIRE(k.kernel->encodeTensor(*k.device, 1, sampleTensor(), {packed.data() + 64, 128}).isOk());
   CHECK(fake.log() == kEncoded);
   REQUIRE(k.kernel->launchPacked(*k.device, {1, 1, 1}, packed, nullptr, {}, nullptr).isOk());
-  CHECK(fake.log() == kLaunched + bytesWith("00110000007f0000"));
+  CHECK(fake.log() == arrayWith("00110000007f0000"));
 
   // What the driver refuses is reported with the argument, and not used again.
   tensor.data = reinterpret_cast<void *>(uintptr_t(0xbad0000));
@@ -314,12 +318,70 @@ TEST_CASE("CUDA: descriptors as fields need no map") {
   REQUIRE(k.kernel->prepare(*k.device).isOk());
   fake.call("fake_reset");
   REQUIRE(k.launch(sampleTensor()).isOk());
-  CHECK(fake.log() == kLaunched + "bytes 0700000000000000" // m, padding
+  CHECK(fake.log() == kLaunched + "null\nbytes 0700000000000000" // m, padding
                                   "00110000007f0000"
                                   "8000000000000000"
                                   "c8000000"
                                   "78000000"
                                   "09000000\n");
+}
+
+TEST_CASE("CUDA: a map with fields behind it, as kernels that store through it need") {
+  Fake fake(kFakeCuda);
+  fake.call("fake_make_current");
+  fake.paramSizes({4, 128, 8, 8, 4, 4, 4});
+  Binary binary = image(Binary::Kind::Cubin, "cubin");
+  KernelMetadata &m = binary.metadata = test::tensorMetadata(true);
+  m.args[1].size = 152;
+  m.args[1].descriptor->pointerOffset = 192;
+  m.args[1].descriptor->strideOffsets = {200};
+  m.args[1].descriptor->shapeOffsets = {208, 212};
+  m.args[2].offset = 216, m.paramBytes = 220;
+  std::string error;
+  const auto read = metadataFromJson(toJson(m), error);
+  REQUIRE_MESSAGE(read, error);
+  CHECK(*read->args[1].descriptor == *m.args[1].descriptor);
+
+  std::shared_ptr<Device> device;
+  std::shared_ptr<Kernel> kernel;
+  REQUIRE(cuda::open(kFakeCuda, 0, device).isOk());
+  REQUIRE(Kernel::create(std::move(binary), kernel).isOk());
+  REQUIRE(kernel->prepare(*device).isOk());
+  std::string map;
+  for (int i = 0; i < 16; ++i) map += "00110000007f0000";
+  const std::string launched =
+      kLaunched + "array\nbytes 07000000 " + map + " 00110000007f0000 8000000000000000 c8000000 78000000 09000000\n";
+  const Tensor tensor = sampleTensor();
+  const Arg args[] = {Arg::ofInt(7), Arg::ofTensor(&tensor), Arg::ofInt(9)};
+  for (int i = 0; i < 2; ++i) { // the second time from the last map
+    fake.call("fake_reset");
+    REQUIRE(kernel->launch(*device, {1, 1, 1}, args, nullptr, {}, nullptr).isOk());
+    CHECK(fake.log() == (i ? "" : kEncoded) + launched);
+  }
+  std::vector<uint8_t> packed(kernel->plan().userBytes(), 0);
+  REQUIRE(packed.size() == 220);
+  packed[0] = 7, packed[216] = 9;
+  REQUIRE(kernel->encodeTensor(*device, 1, tensor, {packed.data() + 64, 152}).isOk());
+  fake.call("fake_reset");
+  REQUIRE(kernel->launchPacked(*device, {1, 1, 1}, packed, nullptr, {}, nullptr).isOk());
+  CHECK(fake.log() == launched);
+
+  auto refused = [](auto change) {
+    KernelMetadata bad = test::tensorMetadata(true);
+    bad.args[1].size = 152;
+    bad.args[1].descriptor->pointerOffset = 192;
+    bad.args[1].descriptor->strideOffsets = {200};
+    bad.args[1].descriptor->shapeOffsets = {208, 212};
+    bad.args[2].offset = 216, bad.paramBytes = 220;
+    LaunchPlan plan;
+    REQUIRE(LaunchPlan::create(bad, plan).isOk());
+    change(bad.args[1], *bad.args[1].descriptor);
+    return LaunchPlan::create(bad, plan).code == Code::Internal;
+  };
+  CHECK(refused([](ArgInfo &, DescriptorInfo &d) { d.pointerOffset = 184; })); // inside the map
+  CHECK(refused([](ArgInfo &, DescriptorInfo &d) { d.pointerOffset = 196; })); // not aligned
+  CHECK(refused([](ArgInfo &, DescriptorInfo &d) { d.shapeOffsets.pop_back(); }));
+  CHECK(refused([](ArgInfo &a, DescriptorInfo &) { a.size = 128; }));
 }
 
 TEST_CASE("HIP: no tensor maps") {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "recorder.h"
 
@@ -95,12 +96,19 @@ FAKE int cuFuncSetAttribute(Function *, int attribute, int value) {
   record("cuFuncSetAttribute %d %d", attribute, value);
   return 0;
 }
+/// The bytes of each parameter of the next launches: a driver knows them from the image.
+static std::vector<size_t> gParamSizes;
+FAKE void fake_param_sizes(const size_t *sizes, size_t count) {
+  gParamSizes.assign(sizes, sizes + count);
+}
 FAKE int cuLaunchKernel(Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                         unsigned bz, unsigned shared, void *stream, void **params, void **extra) {
   if (gQuiet) return 0;
   std::string bytes = "none";
   if (extra && uintptr_t(extra[0]) == 1 && uintptr_t(extra[2]) == 2 && extra[4] == nullptr)
     bytes = hexBytes(extra[1], *static_cast<size_t *>(extra[3]));
+  for (size_t i = 0; params && i < gParamSizes.size(); ++i)
+    bytes = (i ? bytes + " " : "") + hexBytes(params[i], gParamSizes[i]);
   record("cuLaunchKernel %s grid %u %u %u block %u %u %u shared %u stream %p params %s", function->name.c_str(), gx, gy,
          gz, bx, by, bz, shared, stream, params ? "array" : "null");
   record("bytes %s", bytes.c_str());
