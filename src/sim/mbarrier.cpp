@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Hopper's mbarriers (PTX ISA 9.0, "Asynchronous Barrier: mbarrier"), proxy fences, and what all asynchronous units share: clocks, the marks
-// on bytes of shared memory, how a thread and a CTA end.
+// Hopper's mbarriers (PTX ISA 9.0, "Asynchronous Barrier: mbarrier"), proxy fences, and what all asynchronous units
+// share: clocks, the marks on bytes of shared memory, how a thread and a CTA end.
 #include <bit>
 #include <cstring>
 
@@ -92,11 +92,12 @@ TLX_COLD void Engine::overwritten(Cta &cta, uint32_t offset, uint32_t bytes, con
     }
   for (Thread &t : cta.threads)
     for (const BulkStore &store : t.stores)
-      if (reader.empty() && !store.readCovered && store.offset <= lastCell * 16 + 15 && store.offset + store.bytes > firstCell * 16)
+      if (reader.empty() && !store.readCovered && store.offset <= lastCell * 16 + 15 &&
+          store.offset + store.bytes > firstCell * 16)
         reader = siteText(store.site), cure = "no tlx.nv.bulk.wait.read covers it";
   report(FindingKind::SlotOverrun, site,
-         std::string(what) + " of " + countText(bytes, "byte") + " at shared offset " + std::to_string(offset) + " which " + reader +
-             " may still read: " + cure);
+         std::string(what) + " of " + countText(bytes, "byte") + " at shared offset " + std::to_string(offset) +
+             " which " + reader + " may still read: " + cure);
 }
 
 TLX_COLD void Engine::touchesUnit(uint8_t state, const char *what, const std::string &where, uint32_t site) {
@@ -104,7 +105,8 @@ TLX_COLD void Engine::touchesUnit(uint8_t state, const char *what, const std::st
     report(FindingKind::MbarrierMisuse, site, std::string(what) + where + " touches an mbarrier");
   else
     report(FindingKind::InFlight, site,
-           std::string(what) + where + " touches the destination of a TMA load in flight: no wait has seen its mbarrier's phase complete");
+           std::string(what) + where +
+               " touches the destination of a TMA load in flight: no wait has seen its mbarrier's phase complete");
 }
 
 void Engine::startUnits(Cta &cta) {
@@ -138,7 +140,8 @@ void Engine::endThreadUnits(Thread &t) {
   for (BulkStore &store : t.stores) {
     if (!store.readCovered)
       report(FindingKind::InFlight, store.site,
-             "the thread ends while this TMA store may still read shared memory: no tlx.nv.bulk.wait.read or tlx.nv.bulk.wait covers it");
+             "the thread ends while this TMA store may still read shared memory: no tlx.nv.bulk.wait.read or "
+             "tlx.nv.bulk.wait covers it");
     readSource(store, *t.warp->cta);
     writeResult(store);
     releaseSource(store, *t.warp->cta);
@@ -154,7 +157,8 @@ void Engine::endUnits(Cta &cta) {
   });
   for (const Mbarrier &b : cta.units->barriers) {
     for (const auto &load : b.loads)
-      report(FindingKind::InFlight, load->site, "the kernel ends with this TMA load in flight: no wait has seen its mbarrier's phase complete",
+      report(FindingKind::InFlight, load->site,
+             "the kernel ends with this TMA load in flight: no wait has seen its mbarrier's phase complete",
              load->thread);
     if (b.valid && b.bytes) wrongBytes(b, cta, &cta.threads[0]);
   }
@@ -163,8 +167,8 @@ void Engine::endUnits(Cta &cta) {
 // --- mbarriers
 
 std::string Engine::mbarrierText(const Mbarrier &b) const {
-  std::string text = at(b.offset) + " in phase " + std::to_string(b.phase) + ": " + std::to_string(b.expected - b.pending) + " of " +
-                     countText(b.expected, "arrival") + " made";
+  std::string text = at(b.offset) + " in phase " + std::to_string(b.phase) + ": " +
+                     std::to_string(b.expected - b.pending) + " of " + countText(b.expected, "arrival") + " made";
   if (b.bytes > 0) text += ", " + countText(uint64_t(b.bytes), "byte") + " expected have not arrived";
   if (b.bytes < 0) text += ", " + countText(uint64_t(-b.bytes), "byte") + " arrived that were not expected";
   return text;
@@ -205,7 +209,8 @@ void Engine::mbarrierInit(uint8_t *address, uint32_t count, uint32_t site) {
     return report(FindingKind::Misaligned, site,
                   "misaligned: mbarrier at shared offset " + std::to_string(offset) + " needs an alignment of 8");
   if (count == 0 || count > kMaxBytes) {
-    report(FindingKind::InvalidOperation, site, "an mbarrier for " + std::to_string(count) + " arrivals: there are 1 to 1048575");
+    report(FindingKind::InvalidOperation, site,
+           "an mbarrier for " + std::to_string(count) + " arrivals: there are 1 to 1048575");
     count = 1;
   }
   Units &units = *c.units;
@@ -214,7 +219,8 @@ void Engine::mbarrierInit(uint8_t *address, uint32_t count, uint32_t site) {
   Mbarrier &b = units.barriers[it->second];
   if (b.valid)
     report(FindingKind::MbarrierMisuse, site,
-           at(uint32_t(offset)) + " is initialized again without tlx.nv.mbarrier.inval; first at " + siteText(b.initSite));
+           at(uint32_t(offset)) + " is initialized again without tlx.nv.mbarrier.inval; first at " +
+               siteText(b.initSite));
   checkShared(c, uint32_t(offset), 8, true, "tlx.nv.mbarrier.init", site);
   b.offset = uint32_t(offset);
   b.valid = true;
@@ -236,7 +242,8 @@ void Engine::mbarrierInvalidate(uint8_t *address, uint32_t site) {
   for (uint64_t lanes : b->waiting) waited |= lanes != 0;
   if (waited || !b->loads.empty())
     report(FindingKind::MbarrierMisuse, site,
-           at(b->offset) + " is invalidated while " + (waited ? "threads wait for it" : "a TMA load will arrive at it"));
+           at(b->offset) + " is invalidated while " +
+               (waited ? "threads wait for it" : "a TMA load will arrive at it"));
   if (b->bytes) wrongBytes(*b, c, current);
   b->valid = false;
   std::memset(&c.shadow[b->offset], kUnwritten, 8);
@@ -260,7 +267,8 @@ void Engine::arriveAt(Mbarrier &b, uint32_t count, uint32_t site) {
   onSync(SyncKind::Release, b.offset, site);
   releaseClock(b.arrived);
   if (count == 0 || count > kMaxBytes)
-    return report(FindingKind::InvalidOperation, site, "an arrival of count " + std::to_string(count) + " at an mbarrier: there are 1 to 1048575");
+    return report(FindingKind::InvalidOperation, site,
+                  "an arrival of count " + std::to_string(count) + " at an mbarrier: there are 1 to 1048575");
   if (count > b.pending) {
     report(FindingKind::MbarrierMisuse, site,
            countText(count, "arrival") + " at " + at(b.offset) + ", phase " + std::to_string(b.phase) + ", which has " +
@@ -277,7 +285,9 @@ void Engine::expectBytes(Mbarrier &b, int64_t bytes, uint32_t site, const Thread
   if (bytes > 0 || b.bytes < 0) b.bytesSite = site;
   if (b.bytes > kMaxBytes || b.bytes < -kMaxBytes) {
     report(FindingKind::WrongBytes, site,
-           "wrong bytes: the transaction count of " + at(b.offset) + " becomes " + std::to_string(b.bytes) + ", beyond 1048575", thread);
+           "wrong bytes: the transaction count of " + at(b.offset) + " becomes " + std::to_string(b.bytes) +
+               ", beyond 1048575",
+           thread);
     b.bytes = std::clamp(b.bytes, -kMaxBytes, kMaxBytes);
   }
 }

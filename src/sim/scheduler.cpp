@@ -59,7 +59,8 @@ Engine::Engine(const ProgramImage &program, const LaunchConfig &config, llvm::Ar
       directLoads(program.target->directToLds != 0), warpSize(program.target->warpSize),
       rng(config.seed * 0x9e3779b97f4a7c15ull + 1), paramMemory(new uint8_t[params.size() + kParamAlign]),
       extents(memory.extents()), siteExtent(program.sites.size(), 0), stepsLeft(config.maxSteps ? config.maxSteps : 1) {
-  auto *aligned = reinterpret_cast<uint8_t *>((reinterpret_cast<uintptr_t>(paramMemory.get()) + kParamAlign - 1) / kParamAlign * kParamAlign);
+  const uintptr_t roundedUp = reinterpret_cast<uintptr_t>(paramMemory.get()) + kParamAlign - 1;
+  auto *aligned = reinterpret_cast<uint8_t *>(roundedUp / kParamAlign * kParamAlign);
   std::copy(params.begin(), params.end(), aligned);
   this->params = llvm::ArrayRef<uint8_t>(aligned, params.size());
   for (const ArgInfo &arg : program.metadata.args) {

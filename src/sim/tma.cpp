@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Hopper's tensor memory accelerator (PTX ISA 9.0, "cp.async.bulk.tensor", "Tensor Swizzling Modes"): loads that arrive at an mbarrier, stores
-// and reductions in bulk groups. What can be checked is checked at issue, so that findings do not depend on the moment at which the
-// schedule moves the bytes.
+// Hopper's tensor memory accelerator (PTX ISA 9.0, "cp.async.bulk.tensor", "Tensor Swizzling Modes"): loads that arrive
+// at an mbarrier, stores and reductions in bulk groups. What can be checked is checked at issue, so that findings do
+// not depend on the moment at which the schedule moves the bytes.
 #include <cmath>
 #include <cstring>
 
@@ -23,17 +23,19 @@ uint32_t rowBytes(const TensorMap &m) {
   return m.box[0] * m.elementBytes;
 }
 
-/// 16-byte units of a row are permuted by bits of the address: 128: [4:6] ^= [7:9], 64: [4:5] ^= [7:8], 32: [4] ^= [7]. Windows are aligned
-/// to more than the pattern, so an offset does as well.
+/// 16-byte units of a row are permuted by bits of the address: 128: [4:6] ^= [7:9], 64: [4:5] ^= [7:8], 32: [4] ^= [7].
+/// Windows are aligned to more than the pattern, so an offset does as well.
 uint32_t swizzled(uint32_t offset, uint32_t swizzle) {
   return swizzle ? offset ^ ((offset >> 7 & (swizzle / 16 - 1)) << 4) : offset;
 }
 
-/// Calls f(row of the box, address, first byte of the row, bytes) with the part of each row that lies inside the tensor; 0 bytes if none does.
+/// Calls f(row of the box, address, first byte of the row, bytes) with the part of each row that lies inside the
+/// tensor; 0 bytes if none does.
 template <typename F> void forEachRow(const TensorMap &m, const int32_t *at, F f) {
   uint32_t rows = 1;
   for (unsigned d = 1; d < m.rank; ++d) rows *= m.box[d];
-  const int64_t low = std::max<int64_t>(0, -int64_t(at[0])), high = std::min<int64_t>(m.box[0], int64_t(m.shape[0]) - at[0]);
+  const int64_t low = std::max<int64_t>(0, -int64_t(at[0])),
+                high = std::min<int64_t>(m.box[0], int64_t(m.shape[0]) - at[0]);
   uint32_t index[5] = {};
   for (uint32_t row = 0; row < rows; ++row) {
     bool inside = low < high;
@@ -57,7 +59,8 @@ AccessFlags wholeRow(uint32_t bytes, uint32_t flags) {
 } // namespace
 
 bool Engine::insideExtent(uintptr_t address, uint64_t bytes) const {
-  auto it = std::upper_bound(extents.begin(), extents.end(), address, [](uintptr_t a, const Memory::Extent &e) { return a < e.begin; });
+  auto it = std::upper_bound(extents.begin(), extents.end(), address,
+                             [](uintptr_t a, const Memory::Extent &e) { return a < e.begin; });
   return it != extents.begin() && address + bytes <= std::prev(it)->end;
 }
 
@@ -70,7 +73,8 @@ const TensorMap *Engine::checkMap(const uint8_t *address, unsigned rank, uint32_
   if (!hopper)
     report(FindingKind::InvalidOperation, site, "this target has no TMA");
   else if (!readable)
-    report(FindingKind::OutOfBounds, site, "out of bounds: the tensor map is neither a kernel parameter nor in global memory");
+    report(FindingKind::OutOfBounds, site,
+           "out of bounds: the tensor map is neither a kernel parameter nor in global memory");
   else if (begin % 64)
     report(FindingKind::Misaligned, site, "misaligned: a tensor map needs an alignment of 64");
   else if (auto *map = reinterpret_cast<const TensorMap *>(address);
@@ -85,7 +89,8 @@ const TensorMap *Engine::checkMap(const uint8_t *address, unsigned rank, uint32_
 }
 
 /// The rules of a box in shared memory.
-bool Engine::checkBox(const TensorMap &map, const uint8_t *address, const char *what, uint32_t site, uint32_t &offset, uint32_t &bytes) {
+bool Engine::checkBox(const TensorMap &map, const uint8_t *address, const char *what, uint32_t site, uint32_t &offset,
+                      uint32_t &bytes) {
   const int64_t from = address - cta().shared;
   const uint32_t row = rowBytes(map), align = map.swizzle ? 8 * map.swizzle : 128;
   bytes = boxBytes(map);
@@ -98,25 +103,29 @@ bool Engine::checkBox(const TensorMap &map, const uint8_t *address, const char *
     report(FindingKind::InvalidOperation, site,
            "the inner extent of the box is " + std::to_string(row) + " bytes, which is no multiple of 16");
   else if (map.swizzle && row != map.swizzle)
-    report(FindingKind::InvalidOperation, site,
-           "the inner extent of the box is " + std::to_string(row) + " bytes with a swizzle of " + std::to_string(map.swizzle) +
-               (row > map.swizzle ? ": it must not be wider" : ": the simulator knows no rows narrower than the pattern"));
+    report(
+        FindingKind::InvalidOperation, site,
+        "the inner extent of the box is " + std::to_string(row) + " bytes with a swizzle of " +
+            std::to_string(map.swizzle) +
+            (row > map.swizzle ? ": it must not be wider" : ": the simulator knows no rows narrower than the pattern"));
   else if (bytes == 0)
     report(FindingKind::InvalidOperation, site, "the box is empty");
   else if (from < 0 || uint64_t(from) + bytes > program.sharedBytes)
     report(FindingKind::OutOfBounds, site,
-           std::string("out of bounds: the ") + what + " of a box of " + std::to_string(bytes) + " bytes at shared offset " +
-               std::to_string(from) + " of " + std::to_string(program.sharedBytes) + " bytes");
+           std::string("out of bounds: the ") + what + " of a box of " + std::to_string(bytes) +
+               " bytes at shared offset " + std::to_string(from) + " of " + std::to_string(program.sharedBytes) +
+               " bytes");
   else if (from % align)
     report(FindingKind::Misaligned, site,
-           std::string("misaligned: the ") + what + " at shared offset " + std::to_string(from) + " needs an alignment of " +
-               std::to_string(align) + (map.swizzle ? " for its swizzle" : ""));
+           std::string("misaligned: the ") + what + " at shared offset " + std::to_string(from) +
+               " needs an alignment of " + std::to_string(align) + (map.swizzle ? " for its swizzle" : ""));
   else
     return true;
   return false;
 }
 
-/// Whether a unit may use bytes of shared memory: to write them, or to read them. What it will read must also be written.
+/// Whether a unit may use bytes of shared memory: to write them, or to read them. What it will read must also be
+/// written.
 bool Engine::checkShared(Cta &cta, uint32_t offset, uint32_t bytes, bool write, const char *what, uint32_t site) {
   uint8_t worst = kWritten;
   const uint8_t *shadow = cta.shadow.data() + offset;
@@ -128,9 +137,11 @@ bool Engine::checkShared(Cta &cta, uint32_t offset, uint32_t bytes, bool write, 
     report(FindingKind::MbarrierMisuse, site, what + where + " touches an mbarrier");
   else if (worst == kTmaInFlight)
     report(write ? FindingKind::SlotOverrun : FindingKind::InFlight, site,
-           what + where + " touches the destination of a TMA load in flight: no wait has seen its mbarrier's phase complete");
+           what + where +
+               " touches the destination of a TMA load in flight: no wait has seen its mbarrier's phase complete");
   else if (worst == kInFlight)
-    report(FindingKind::InFlight, site, what + where + " touches a cp.async destination in flight: no wait covers the copy yet");
+    report(FindingKind::InFlight, site,
+           what + where + " touches a cp.async destination in flight: no wait covers the copy yet");
   if (write)
     for (uint32_t i = offset / 16; i <= (offset + bytes - 1) / 16; ++i)
       if (cta.units->readers[i]) {
@@ -142,8 +153,8 @@ bool Engine::checkShared(Cta &cta, uint32_t offset, uint32_t bytes, bool write, 
 
 // --- loads
 
-void Engine::tmaLoad(uint8_t *destination, uint8_t *barrierAddress, const uint8_t *mapAddress, const int32_t *at, unsigned rank,
-                     uint32_t site) {
+void Engine::tmaLoad(uint8_t *destination, uint8_t *barrierAddress, const uint8_t *mapAddress, const int32_t *at,
+                     unsigned rank, uint32_t site) {
   onSync(SyncKind::AsyncIssue, 0, site);
   const TensorMap *map = checkMap(mapAddress, rank, site);
   uint32_t offset, bytes;
@@ -207,9 +218,9 @@ void Engine::arrive(TmaLoad &load) {
   Mbarrier &b = c.units->barriers[load.barrier];
   if (b.valid && b.phase != load.phase)
     report(FindingKind::WrongBytes, load.site,
-           "wrong bytes: " + std::to_string(load.bytes) + " bytes arrive at the mbarrier at shared offset " + std::to_string(b.offset) +
-               " in phase " + std::to_string(b.phase) + ", but were on their way since phase " + std::to_string(load.phase) +
-               ": it was told to expect too few",
+           "wrong bytes: " + std::to_string(load.bytes) + " bytes arrive at the mbarrier at shared offset " +
+               std::to_string(b.offset) + " in phase " + std::to_string(b.phase) +
+               ", but were on their way since phase " + std::to_string(load.phase) + ": it was told to expect too few",
            load.thread);
   expectBytes(b, -int64_t(load.bytes), load.site, load.thread);
   if (b.valid) finishPhase(b, c);
@@ -251,7 +262,8 @@ template <typename T> void addFloats(uint8_t *to, const uint8_t *from, uint32_t 
   }
 }
 /// f16 and bf16: rounded once; the smaller or larger of a number and a NaN is the number.
-template <typename Operand, uint16_t (*Round)(double)> void reduceHalves(BulkKind kind, uint8_t *to, const uint8_t *from, uint32_t bytes) {
+template <typename Operand, uint16_t (*Round)(double)>
+void reduceHalves(BulkKind kind, uint8_t *to, const uint8_t *from, uint32_t bytes) {
   for (uint32_t i = 0; i < bytes; i += 2) {
     uint16_t a, b;
     std::memcpy(&a, to + i, 2), std::memcpy(&b, from + i, 2);
@@ -303,7 +315,8 @@ bool reduces(BulkKind kind, TensorMap::Element element) {
 }
 } // namespace
 
-void Engine::tmaStore(BulkKind kind, uint8_t *source, const uint8_t *mapAddress, const int32_t *at, unsigned rank, uint32_t site) {
+void Engine::tmaStore(BulkKind kind, uint8_t *source, const uint8_t *mapAddress, const int32_t *at, unsigned rank,
+                      uint32_t site) {
   onSync(SyncKind::AsyncIssue, 0, site);
   const TensorMap *map = checkMap(mapAddress, rank, site);
   uint32_t offset, bytes;
@@ -314,8 +327,9 @@ void Engine::tmaStore(BulkKind kind, uint8_t *source, const uint8_t *mapAddress,
   const uint64_t row = map->shape[0] * map->elementBytes, past = row % 16 ? 16 - row % 16 : 0;
   if (past && at[0] >= 0 && uint64_t(at[0]) < map->shape[0] && uint64_t(at[0]) + map->box[0] > map->shape[0])
     report(FindingKind::InvalidOperation, site,
-           "rows of the tensor have " + std::to_string(row) + " bytes, no multiple of 16: a TMA store to the end of a row writes " +
-               std::to_string(past) + " bytes behind it");
+           "rows of the tensor have " + std::to_string(row) +
+               " bytes, no multiple of 16: a TMA store to the end of a row writes " + std::to_string(past) +
+               " bytes behind it");
   Thread &t = *current;
   Cta &c = cta();
   Units &units = *c.units;
@@ -329,12 +343,14 @@ void Engine::tmaStore(BulkKind kind, uint8_t *source, const uint8_t *mapAddress,
     if (!n) return;
     const uint32_t flags = AccessFlags::kWrite | (kind == BulkKind::Store ? 0 : AccessFlags::kRead);
     globalAccess(reinterpret_cast<uint8_t *>(address), wholeRow(n, flags), site);
-    for (uint32_t i = first; i < first + n; ++i) unwritten += c.shadow[swizzled(offset + r * pitch + i, map->swizzle)] == kUnwritten;
+    for (uint32_t i = first; i < first + n; ++i)
+      unwritten += c.shadow[swizzled(offset + r * pitch + i, map->swizzle)] == kUnwritten;
   });
   if (unwritten)
     report(FindingKind::UninitializedRead, site,
-           "uninitialized read: " + std::to_string(unwritten) + " bytes of the source of a TMA store at shared offset " +
-               std::to_string(offset) + " were never written");
+           "uninitialized read: " + std::to_string(unwritten) +
+               " bytes of the source of a TMA store at shared offset " + std::to_string(offset) +
+               " were never written");
   for (uint32_t i = offset / 16; i < (offset + bytes) / 16; ++i) ++units.readers[i];
 
   BulkStore &store = t.stores.emplace_back();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Private to src/sim: what the asynchronous units of Hopper keep beside memory: mbarriers, TMA transfers, wgmma, and the clocks by which
-// missing proxy fences are found. Only data; the units are mbarrier.cpp, tma.cpp and wgmma.cpp.
+// Private to src/sim: what the asynchronous units of Hopper keep beside memory: mbarriers, TMA transfers, wgmma, and
+// the clocks by which missing proxy fences are found. Only data; the units are mbarrier.cpp, tma.cpp and wgmma.cpp.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -20,9 +20,9 @@ struct Cta;
 constexpr unsigned kMaxWarps = 32; // of a CTA on NVIDIA
 constexpr unsigned kGroupWarps = 4, kGroupLanes = 128;
 
-/// What a warp knows of the others: for each, the last of its steps that is ordered before now, and the last one whose generic writes a
-/// proxy fence has made visible to the asynchronous proxy. Carried by bar.sync and mbarriers. A warp is one actor here: the lanes of a warp
-/// are not told apart.
+/// What a warp knows of the others: for each, the last of its steps that is ordered before now, and the last one whose
+/// generic writes a proxy fence has made visible to the asynchronous proxy. Carried by bar.sync and mbarriers. A warp
+/// is one actor here: the lanes of a warp are not told apart.
 struct Clock {
   uint32_t all[kMaxWarps] = {}, fenced[kMaxWarps] = {};
   void join(const Clock &other, unsigned warps) {
@@ -41,8 +41,8 @@ struct WriteStamp {
   static uint32_t step(uint32_t stamp) { return stamp & ((1u << kStepBits) - 1); }
 };
 
-/// A TMA load from its issue until a wait has seen the phase that it belongs to. `arrived`: the bytes are there and counted, which the
-/// program may not know yet.
+/// A TMA load from its issue until a wait has seen the phase that it belongs to. `arrived`: the bytes are there and
+/// counted, which the program may not know yet.
 struct TmaLoad {
   TensorMap map;
   int32_t at[5] = {};
@@ -103,12 +103,12 @@ struct WgmmaOp {
   uint32_t site = 0, n = 0, transposed = 0, lanes = 0;
   bool useAcc = false, aInRegisters = false;
   Accumulator *acc = nullptr;
-  std::vector<uint32_t> registers;     // of A, 4 a lane
+  std::vector<uint32_t> registers;      // of A, 4 a lane
   std::vector<uint16_t> cellsA, cellsB; // 16-byte units of shared memory in the order of the matrix
 };
 
 struct Warpgroup {
-  std::deque<std::unique_ptr<WgmmaOp>> ops; // [i] is number first + i
+  std::deque<std::unique_ptr<WgmmaOp>> ops;     // [i] is number first + i
   uint64_t first = 0, issued = 0, executed = 0; // numbers: kept from here, called by all lanes, done
   uint64_t waiting[kGroupWarps] = {};           // lanes in wgmma.wait
   std::vector<std::unique_ptr<Accumulator>> accumulators, spareAccumulators;
@@ -138,7 +138,8 @@ struct WgmmaLane {
 
 /// Of a CTA.
 struct Units {
-  std::vector<uint32_t> stamps;  // by 4 bytes of shared memory: the last generic write, 0 if none since the last TMA load
+  std::vector<uint32_t>
+      stamps; // by 4 bytes of shared memory: the last generic write, 0 if none since the last TMA load
   std::vector<uint16_t> readers; // by 16 bytes: asynchronous operations that still read them
   Clock clocks[kMaxWarps];
   Clock named[16]; // named barriers

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Hopper's wgmma (PTX ISA 9.0, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operations"). The k-th call of every lane of a
-// warpgroup is one operation; lanes run ahead of each other up to a wait. The unit reads shared memory at a moment that the schedule picks,
-// between the call and the wait that covers it; what can be checked is checked at the first and the last lane's call, so that findings do not
-// depend on that moment. An accumulator leaves the lane's memory at its first wgmma, which is poison from then on, and comes back at `retire`.
+// Hopper's wgmma (PTX ISA 9.0, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operations"). The k-th call of
+// every lane of a warpgroup is one operation; lanes run ahead of each other up to a wait. The unit reads shared memory
+// at a moment that the schedule picks, between the call and the wait that covers it; what can be checked is checked at
+// the first and the last lane's call, so that findings do not depend on that moment. An accumulator leaves the lane's
+// memory at its first wgmma, which is poison from then on, and comes back at `retire`.
 #include <bit>
 #include <cstring>
 
@@ -29,22 +30,23 @@ bool legalN(uint32_t n, bool integers) {
 struct Descriptor {
   uint32_t start, leading, stride, base, mode;
   explicit Descriptor(uint64_t d)
-      : start(uint32_t(d & 0x3fff) << 4), leading(uint32_t(d >> 16 & 0x3fff) << 4), stride(uint32_t(d >> 32 & 0x3fff) << 4),
-        base(uint32_t(d >> 49 & 7)), mode(uint32_t(d >> 62)) {}
+      : start(uint32_t(d & 0x3fff) << 4), leading(uint32_t(d >> 16 & 0x3fff) << 4),
+        stride(uint32_t(d >> 32 & 0x3fff) << 4), base(uint32_t(d >> 49 & 7)), mode(uint32_t(d >> 62)) {}
   static constexpr uint64_t kReserved = 3ull << 14 | 3ull << 30 | 7ull << 46 | 0x3ffull << 52;
   uint32_t swizzle() const { return mode == 1 ? 128 : mode == 2 ? 64 : mode == 3 ? 32 : 0; }
 };
 
-/// Offsets of the 16-byte units of an operand in the order of its rows: K-major, two along k for each of `rows` rows; across k, rows / 8 for each
-/// of 16 rows of k. PTX ISA, "Strides", and its canonical layouts; T is 16 bytes of elements:
-///   K-major   none     ((8,m),(T,2)) : ((1T,SBO),(1,LBO))        across  none     ((T,1,m),(8,k)) : ((1,T,SBO),(1T,LBO))
-///             swizzled ((8,m),(T,2)) : ((wT,SBO),(1,T))                  swizzled ((T,w,m),(8,k)) : ((1,T,LBO),(wT,SBO)),  w = swizzle / 16
+/// Offsets of the 16-byte units of an operand in the order of its rows: K-major, two along k for each of `rows` rows;
+/// across k, rows / 8 for each of 16 rows of k. PTX ISA, "Strides", and its canonical layouts; T is 16 bytes of
+/// elements, w = swizzle / 16:
+///   K-major, none      ((8,m),(T,2))   : ((1T,SBO),(1,LBO))
+///   K-major, swizzled  ((8,m),(T,2))   : ((wT,SBO),(1,T))
+///   across, none       ((T,1,m),(8,k)) : ((1,T,SBO),(1T,LBO))
+///   across, swizzled   ((T,w,m),(8,k)) : ((1,T,LBO),(wT,SBO))
 /// The pattern permutes by bits of the address, not of the row number.
 template <typename F> void forEachCell(const Descriptor &d, unsigned rows, bool across, F f) {
   const uint32_t swizzle = d.swizzle(), pitch = swizzle ? swizzle : 16, width = pitch / 16, mask = width - 1;
-  auto at = [&](uint32_t linear) {
-    f(swizzle ? linear ^ ((((linear >> 7) - d.base) & mask) << 4) : linear);
-  };
+  auto at = [&](uint32_t linear) { f(swizzle ? linear ^ ((((linear >> 7) - d.base) & mask) << 4) : linear); };
   if (!across) {
     const uint32_t next = swizzle ? 16 : d.leading;
     for (unsigned r = 0; r < rows; ++r)
@@ -53,10 +55,12 @@ template <typename F> void forEachCell(const Descriptor &d, unsigned rows, bool 
   }
   for (unsigned k = 0; k < 16; ++k)
     for (unsigned j = 0; j < rows / 8; ++j)
-      at(d.start + k % 8 * pitch + k / 8 * (swizzle ? d.stride : d.leading) + j % width * 16 + j / width * (swizzle ? d.leading : d.stride));
+      at(d.start + k % 8 * pitch + k / 8 * (swizzle ? d.stride : d.leading) + j % width * 16 +
+         j / width * (swizzle ? d.leading : d.stride));
 }
 
-/// Copies a lane's registers out of or into rows of 64 x n: pairs of columns, then 8 rows below, then the next 8 columns.
+/// Copies a lane's registers out of or into rows of 64 x n: pairs of columns, then 8 rows below, then the next 8
+/// columns.
 template <bool ToLane> void moveFragment(unsigned lane, unsigned n, uint32_t *registers, uint32_t *values) {
   const unsigned row = lane / 32 * 16 + lane % 32 / 4, column = lane % 4 * 2;
   for (unsigned j = 0; j < n / 8; ++j)
@@ -85,7 +89,8 @@ WgmmaOp &Engine::wgmmaOperation(Warpgroup &g, uint64_t number) {
   return *g.ops[number - g.first];
 }
 
-TLX_COLD static std::string differences(const WgmmaOp &op, uint64_t a, uint64_t b, uint32_t useAcc, uint32_t n, uint32_t transposed) {
+TLX_COLD static std::string differences(const WgmmaOp &op, uint64_t a, uint64_t b, uint32_t useAcc, uint32_t n,
+                                        uint32_t transposed) {
   std::string text;
   auto add = [&](bool differs, const char *what) {
     if (differs) text += (text.empty() ? "" : ", ") + std::string(what);
@@ -98,26 +103,28 @@ TLX_COLD static std::string differences(const WgmmaOp &op, uint64_t a, uint64_t 
   return text;
 }
 
-TLX_COLD void Engine::refuseWgmma(const WgmmaKind &kind, bool registers, uint32_t n, uint32_t transposed, uint32_t site) {
+TLX_COLD void Engine::refuseWgmma(const WgmmaKind &kind, bool registers, uint32_t n, uint32_t transposed,
+                                  uint32_t site) {
   const unsigned warps = unsigned(cta().warps.size()), index = current->warp->index;
   if (!program.target->wgmma)
     report(FindingKind::InvalidOperation, site, "this target has no wgmma");
   else if (index / kGroupWarps * kGroupWarps + kGroupWarps > warps)
     report(FindingKind::InvalidOperation, site,
-           "wgmma needs a warpgroup of 4 warps, and warp " + std::to_string(index) + " of " + std::to_string(warps) + " is not in one");
+           "wgmma needs a warpgroup of 4 warps, and warp " + std::to_string(index) + " of " + std::to_string(warps) +
+               " is not in one");
   else if (!legalN(n, kind.integers))
     report(FindingKind::InvalidOperation, site, "wgmma has no n = " + std::to_string(n) + " for these types");
   else if (transposed > 3 || (transposed && kind.elementBytes != 2) || (registers && (transposed & kTransposeA)))
     report(FindingKind::InvalidOperation, site, "wgmma transposes operands of 16-bit types in shared memory only");
 }
 
-void Engine::wgmma(const WgmmaKind &kind, uint32_t *acc, const uint32_t *registers, uint64_t a, uint64_t b, uint32_t useAcc, uint32_t n,
-                   uint32_t transposed, uint32_t site) {
+void Engine::wgmma(const WgmmaKind &kind, uint32_t *acc, const uint32_t *registers, uint64_t a, uint64_t b,
+                   uint32_t useAcc, uint32_t n, uint32_t transposed, uint32_t site) {
   Thread &t = *current;
   Cta &c = cta();
   const unsigned index = t.warp->index / kGroupWarps;
-  if (!program.target->wgmma || (index + 1) * kGroupWarps > c.warps.size() || !legalN(n, kind.integers) || transposed > 3 ||
-      (transposed && kind.elementBytes != 2) || (registers && (transposed & kTransposeA))) {
+  if (!program.target->wgmma || (index + 1) * kGroupWarps > c.warps.size() || !legalN(n, kind.integers) ||
+      transposed > 3 || (transposed && kind.elementBytes != 2) || (registers && (transposed & kTransposeA))) {
     refuseWgmma(kind, registers != nullptr, n, transposed, site);
     stop();
   }
@@ -137,7 +144,8 @@ void Engine::wgmma(const WgmmaKind &kind, uint32_t *acc, const uint32_t *registe
     meetElsewhere(op.site, site);
     stop();
   } else if (op.a != a || op.b != b || op.useAcc != (useAcc != 0) || op.n != n || op.transposed != transposed) {
-    report(FindingKind::InvalidOperation, site, "the lanes of a warpgroup differ in " + differences(op, a, b, useAcc, n, transposed));
+    report(FindingKind::InvalidOperation, site,
+           "the lanes of a warpgroup differ in " + differences(op, a, b, useAcc, n, transposed));
   }
   if (registers) std::memcpy(&op.registers[4 * laneOf(t)], registers, 16);
   bindAccumulator(g, op, number, acc);
@@ -146,8 +154,9 @@ void Engine::wgmma(const WgmmaKind &kind, uint32_t *acc, const uint32_t *registe
 
 TLX_COLD void Engine::meetElsewhere(uint32_t first, uint32_t site) {
   report(FindingKind::MismatchedCollective, site,
-         "the lanes of a warpgroup do not meet: other lanes are at " + siteText(first) + ", lane " + std::to_string(current->lane) + " of warp " +
-             std::to_string(current->warp->index) + " is at " + siteText(site));
+         "the lanes of a warpgroup do not meet: other lanes are at " + siteText(first) + ", lane " +
+             std::to_string(current->lane) + " of warp " + std::to_string(current->warp->index) + " is at " +
+             siteText(site));
 }
 
 /// The lane's part of the accumulator goes to the unit, unless it is there.
@@ -165,8 +174,8 @@ void Engine::bindAccumulator(Warpgroup &g, WgmmaOp &op, uint64_t number, uint32_
   if (bound->acc) {
     if (bound->acc->n != op.n || bound->acc->integers != op.kind->integers) {
       report(FindingKind::AccumulatorInFlight, op.site,
-             "wgmma of n = " + std::to_string(op.n) + " on an accumulator that is in flight with another shape, n = " +
-                 std::to_string(bound->acc->n));
+             "wgmma of n = " + std::to_string(op.n) +
+                 " on an accumulator that is in flight with another shape, n = " + std::to_string(bound->acc->n));
       stop();
     }
     if (!op.acc) op.acc = bound->acc;
@@ -178,7 +187,8 @@ void Engine::bindAccumulator(Warpgroup &g, WgmmaOp &op, uint64_t number, uint32_
   }
   if (lane.fences <= bound->fences)
     report(FindingKind::MissingFence, op.site,
-           "missing fence: the first wgmma on an accumulator that the program could write needs tlx.nv.wgmma.fence before it");
+           "missing fence: the first wgmma on an accumulator that the program could write needs tlx.nv.wgmma.fence "
+           "before it");
   if (!op.acc) {
     if (g.spareAccumulators.empty()) g.spareAccumulators.push_back(std::make_unique<Accumulator>());
     g.accumulators.push_back(std::move(g.spareAccumulators.back()));
@@ -225,8 +235,8 @@ void Engine::wgmmaWait(uint32_t keep, uint32_t site) {
   }
   while (g.executed < end) executeWgmma(g, c);
   t.wgmma.waited = end;
-  // The first lane that has waited: what the operations read is free. (A warp's wait is for its own quarter of the rows, but who frees a
-  // slot arrives for the whole warpgroup, as in CUTLASS.)
+  // The first lane that has waited: what the operations read is free. (A warp's wait is for its own quarter of the
+  // rows, but who frees a slot arrives for the whole warpgroup, as in CUTLASS.)
   if (g.first < end) releaseWgmmas(g, c, end);
 }
 
@@ -248,7 +258,8 @@ void Engine::wgmmaRetire(uint32_t *registers, uint32_t count, uint32_t site) {
     if (b.lastOp >= lane.waited) return; // not yet
     if (count != b.count)
       report(FindingKind::InvalidOperation, site,
-             "tlx.nv.wgmma.retire of " + std::to_string(count) + " registers, the accumulator has " + std::to_string(b.count));
+             "tlx.nv.wgmma.retire of " + std::to_string(count) + " registers, the accumulator has " +
+                 std::to_string(b.count));
     bool changed = false;
     for (unsigned i = 0; i < b.count; ++i) changed |= registers[i] != kPoison;
     if (changed) accumulatorChanged(site);
@@ -295,11 +306,13 @@ TLX_COLD void Engine::refuseOperand(FindingKind kind, const char *name, uint32_t
 }
 
 /// Finds the operand's cells, checks and holds them: one finding of a kind is enough.
-void Engine::openOperand(WgmmaOp &op, Cta &c, const char *name, uint64_t bits, unsigned rows, bool across, std::vector<uint16_t> &cells) {
+void Engine::openOperand(WgmmaOp &op, Cta &c, const char *name, uint64_t bits, unsigned rows, bool across,
+                         std::vector<uint16_t> &cells) {
   const Descriptor d(bits);
   if (bits & Descriptor::kReserved)
     report(FindingKind::InvalidOperation, op.site,
-           std::string("the descriptor of ") + name + " has bits set that must be 0: mask the address by 0x3ffff before the shift by 4");
+           std::string("the descriptor of ") + name +
+               " has bits set that must be 0: mask the address by 0x3ffff before the shift by 4");
   cells.clear();
   uint32_t worst = kWritten, worstOffset = 0, outside = ~0u, unwritten = ~0u;
   forEachCell(d, rows, across, [&](uint32_t offset) {
@@ -334,7 +347,8 @@ void Engine::checkFences(const WgmmaOp &op, Cta &c, unsigned groupIndex) {
   uint32_t fenced[kMaxWarps];
   std::fill(std::begin(fenced), std::end(fenced), ~0u);
   for (unsigned w = 0; w < kGroupWarps; ++w)
-    for (unsigned i = 0; i < kMaxWarps; ++i) fenced[i] = std::min(fenced[i], units.clocks[groupIndex * kGroupWarps + w].fenced[i]);
+    for (unsigned i = 0; i < kMaxWarps; ++i)
+      fenced[i] = std::min(fenced[i], units.clocks[groupIndex * kGroupWarps + w].fenced[i]);
   for (const std::vector<uint16_t> *cells : {&op.cellsA, &op.cellsB})
     for (uint16_t cell : *cells) {
       if (cell == kNowhere) continue;
@@ -366,7 +380,8 @@ void Engine::issueWgmma(Warpgroup &g, Cta &c, unsigned groupIndex) {
 
 /// The next operation of the group, in order.
 void Engine::executeWgmma(Warpgroup &g, Cta &c) {
-  // On the heap: what a library holds of thread-local memory itself comes out of a small reserve when a program loads it late.
+  // On the heap: what a library holds of thread-local memory itself comes out of a small reserve when a program loads
+  // it late.
   struct Raw {
     alignas(64) uint8_t a[kRows * 32];
     alignas(64) uint8_t b[256 * 32];
@@ -387,13 +402,14 @@ void Engine::executeWgmma(Warpgroup &g, Cta &c) {
     // A register packs 4 bytes along k; the second is 8 rows below, the third and fourth 16 bytes further along k.
     for (unsigned l = 0; l < kGroupLanes; ++l)
       for (unsigned i = 0; i < 4; ++i)
-        std::memcpy(raw.a + (l / 32 * 16 + l % 32 / 4 + i % 2 * 8) * 32 + i / 2 * 16 + l % 4 * 4, &op.registers[4 * l + i], 4);
+        std::memcpy(raw.a + (l / 32 * 16 + l % 32 / 4 + i % 2 * 8) * 32 + i / 2 * 16 + l % 4 * 4,
+                    &op.registers[4 * l + i], 4);
   } else {
     gather(raw.a, op.cellsA);
   }
   gather(raw.b, op.cellsB);
-  multiplyWgmma({*op.kind, op.n, raw.a, raw.b, (op.transposed & kTransposeA) != 0, (op.transposed & kTransposeB) != 0, op.useAcc,
-                 op.acc->values.data()});
+  multiplyWgmma({*op.kind, op.n, raw.a, raw.b, (op.transposed & kTransposeA) != 0, (op.transposed & kTransposeB) != 0,
+                 op.useAcc, op.acc->values.data()});
 }
 
 void Engine::releaseWgmmas(Warpgroup &g, Cta &c, uint64_t end) {
@@ -416,12 +432,16 @@ Engine &engine() {
 
 template <WgmmaFormat A, WgmmaFormat B> struct Kind {
   static constexpr bool integers = A == WgmmaFormat::S8 || A == WgmmaFormat::U8;
-  static constexpr unsigned bytes = A == WgmmaFormat::TF32 ? 4 : A == WgmmaFormat::F16 || A == WgmmaFormat::BF16 ? 2 : 1;
+  static constexpr unsigned bytes = A == WgmmaFormat::TF32                            ? 4
+                                    : A == WgmmaFormat::F16 || A == WgmmaFormat::BF16 ? 2
+                                                                                      : 1;
   static constexpr WgmmaKind kind = {A, B, bytes, integers};
-  static void ss(uint32_t *acc, uint64_t a, uint64_t b, uint32_t useAcc, uint32_t n, uint32_t transposed, uint32_t site) {
+  static void ss(uint32_t *acc, uint64_t a, uint64_t b, uint32_t useAcc, uint32_t n, uint32_t transposed,
+                 uint32_t site) {
     engine().wgmma(kind, acc, nullptr, a, b, useAcc, n, transposed, site);
   }
-  static void rs(uint32_t *acc, const uint32_t *a, uint64_t b, uint32_t useAcc, uint32_t n, uint32_t transposed, uint32_t site) {
+  static void rs(uint32_t *acc, const uint32_t *a, uint64_t b, uint32_t useAcc, uint32_t n, uint32_t transposed,
+                 uint32_t site) {
     engine().wgmma(kind, acc, a, 0, b, useAcc, n, transposed, site);
   }
 };
@@ -444,20 +464,13 @@ void retire(uint32_t *acc, uint32_t registers, uint32_t site) {
   SYMBOL("tlx.nv.wgmma.ss." NAME, Kind<WgmmaFormat::A, WgmmaFormat::B>::ss),                                           \
       SYMBOL("tlx.nv.wgmma.rs." NAME, Kind<WgmmaFormat::A, WgmmaFormat::B>::rs)
 const Symbol kSymbols[] = {
-    SYMBOL("tlx.nv.wgmma.fence", fence),
-    SYMBOL("tlx.nv.wgmma.commit", commit),
-    SYMBOL("tlx.nv.wgmma.wait", wait),
-    SYMBOL("tlx.nv.wgmma.retire", retire),
-    WGMMA("f32.f16.f16", F16, F16),
-    WGMMA("f32.bf16.bf16", BF16, BF16),
-    WGMMA("f32.tf32.tf32", TF32, TF32),
-    WGMMA("f32.e4m3.e4m3", E4M3, E4M3),
-    WGMMA("f32.e4m3.e5m2", E4M3, E5M2),
-    WGMMA("f32.e5m2.e4m3", E5M2, E4M3),
-    WGMMA("f32.e5m2.e5m2", E5M2, E5M2),
-    WGMMA("s32.s8.s8", S8, S8),
-    WGMMA("s32.s8.u8", S8, U8),
-    WGMMA("s32.u8.s8", U8, S8),
+    SYMBOL("tlx.nv.wgmma.fence", fence), SYMBOL("tlx.nv.wgmma.commit", commit),
+    SYMBOL("tlx.nv.wgmma.wait", wait),   SYMBOL("tlx.nv.wgmma.retire", retire),
+    WGMMA("f32.f16.f16", F16, F16),      WGMMA("f32.bf16.bf16", BF16, BF16),
+    WGMMA("f32.tf32.tf32", TF32, TF32),  WGMMA("f32.e4m3.e4m3", E4M3, E4M3),
+    WGMMA("f32.e4m3.e5m2", E4M3, E5M2),  WGMMA("f32.e5m2.e4m3", E5M2, E4M3),
+    WGMMA("f32.e5m2.e5m2", E5M2, E5M2),  WGMMA("s32.s8.s8", S8, S8),
+    WGMMA("s32.s8.u8", S8, U8),          WGMMA("s32.u8.s8", U8, S8),
     WGMMA("s32.u8.u8", U8, U8),
 };
 #undef WGMMA

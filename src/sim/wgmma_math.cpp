@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Everything is multiplied in f32: products of f16, bf16, tf32 and 8-bit floats are exact there, and so are sums of 32 products of bytes
-// (below 2^24), which are then added to the accumulator as integers. Hardware groups and truncates sums of floats in ways of its own.
+// Everything is multiplied in f32: products of f16, bf16, tf32 and 8-bit floats are exact there, and so are sums of 32
+// products of bytes (below 2^24), which are then added to the accumulator as integers. Hardware groups and truncates
+// sums of floats in ways of its own.
 #include "sim/wgmma_math.h"
 
-#include <memory>
 #include <cstring>
+#include <memory>
 
 #include "sim/matrix.h"
 
@@ -68,7 +69,8 @@ typedef int32_t SignedInt8 __attribute__((vector_size(32)));
 
 /// 4 rows x 8·Columns columns of c.
 template <unsigned Columns, bool Integers>
-[[gnu::always_inline]] inline void block(const WgmmaProduct &p, uint32_t *c, const float *a, unsigned aRow, unsigned aK, const float *b) {
+[[gnu::always_inline]] inline void block(const WgmmaProduct &p, uint32_t *c, const float *a, unsigned aRow, unsigned aK,
+                                         const float *b) {
   constexpr unsigned rows = 4;
   const unsigned depth = p.kind.depth(), n = p.n;
   Float8 sum[rows][Columns];
@@ -79,7 +81,8 @@ template <unsigned Columns, bool Integers>
     }
   for (unsigned k = 0; k < depth; ++k) {
     Float8 right[Columns];
-    for (unsigned j = 0; j < Columns; ++j) std::memcpy(&right[j], b + k * n + 8 * j, sizeof right[j]); // one copy would go through memory
+    for (unsigned j = 0; j < Columns; ++j)
+      std::memcpy(&right[j], b + k * n + 8 * j, sizeof right[j]); // one copy would go through memory
     for (unsigned r = 0; r < rows; ++r) {
       const float left = a[r * aRow + k * aK];
       for (unsigned j = 0; j < Columns; ++j) sum[r][j] += right[j] * left;
@@ -88,7 +91,7 @@ template <unsigned Columns, bool Integers>
   for (unsigned r = 0; r < rows; ++r)
     for (unsigned j = 0; j < Columns; ++j) {
       if constexpr (Integers) {
-        Int8 total = (Int8)__builtin_convertvector(sum[r][j], SignedInt8), old{};
+        Int8 total = (Int8) __builtin_convertvector(sum[r][j], SignedInt8), old{};
         if (p.useAcc) std::memcpy(&old, c + r * n + 8 * j, sizeof old);
         total += old;
         std::memcpy(c + r * n + 8 * j, &total, sizeof total);

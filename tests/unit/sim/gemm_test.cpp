@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// All of Hopper's units together: a warp-specialized matrix product, 128 x 256 x 64 a CTA, a producer thread and two consumer warpgroups, TMA
-// into a ring of two slots, wgmma with one group in flight.
+// All of Hopper's units together: a warp-specialized matrix product, 128 x 256 x 64 a CTA, a producer thread and two
+// consumer warpgroups, TMA into a ring of two slots, wgmma with one group in flight.
 #include <cstdio>
 #include <ctime>
 #include <doctest/doctest.h>
@@ -20,21 +20,23 @@ namespace {
 constexpr unsigned kShared = 1024 + 2 * 49152;
 
 struct Variant {
-  bool releaseCurrent = false;  // the slot of the group that is still in flight
+  bool releaseCurrent = false; // the slot of the group that is still in flight
   bool waitForFull = true, fence = true, retire = true;
   unsigned expected = 49152;
 };
 
 std::string gemm(const Variant &v) {
-  std::string text = R"((ptr byval([128 x i8]) align 64 %ma, ptr byval([128 x i8]) align 64 %mb, ptr addrspace(1) %result, i32 %n, i32 %steps) {
+  std::string text =
+      R"((ptr byval([128 x i8]) align 64 %ma, ptr byval([128 x i8]) align 64 %mb, ptr addrspace(1) %result, i32 %n, i32 %steps) {
 entry:
   %acc = alloca [128 x float], align 16
   %t = call i32 @tlx.nv.tid.x()
   %s = call ptr addrspace(3) @tlx.smem.base()
   %cx = call i32 @tlx.nv.ctaid.x()
   %cy = call i32 @tlx.nv.ctaid.y()
-)" + sharedAt("full1", 8) + sharedAt("empty0", 16) + sharedAt("empty1", 24) +
-                     R"(  %first = icmp eq i32 %t, 0
+)" + sharedAt("full1", 8) +
+      sharedAt("empty0", 16) + sharedAt("empty1", 24) +
+      R"(  %first = icmp eq i32 %t, 0
   %m0 = shl i32 %cy, 7
   %n0 = shl i32 %cx, 8
   br i1 %first, label %init, label %start
@@ -73,7 +75,7 @@ pgo:
   %da = getelementptr i8, ptr addrspace(3) %s, i32 %sa
   %db = getelementptr i8, ptr addrspace(3) %s, i32 %sb
   call void @tlx.nv.mbarrier.arrive.expect.tx(ptr addrspace(3) %full, i32 )" +
-                     std::to_string(v.expected) + R"()
+      std::to_string(v.expected) + R"()
   %k0 = shl i32 %k, 6
   call void @tlx.nv.tma.load.2d(ptr addrspace(3) %da, ptr addrspace(3) %full, ptr %ma, i32 %k0, i32 %m0, i64 0)
   call void @tlx.nv.tma.load.2d(ptr addrspace(3) %db, ptr addrspace(3) %full, ptr %mb, i32 %k0, i32 %n0, i64 0)
@@ -89,9 +91,11 @@ c:
   %cpar = and i32 %chalf, 1
   br label %cw
 cw:
-)" + (v.waitForFull ? "  %cok = call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %cfull, i32 %cpar)\n  br i1 %cok, label %cgo, label %cw\n"
-                    : "  br label %cgo\n") +
-                     R"(cgo:
+)" +
+      (v.waitForFull ? "  %cok = call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %cfull, i32 %cpar)\n  br i1 %cok, "
+                       "label %cgo, label %cw\n"
+                     : "  br label %cgo\n") +
+      R"(cgo:
   %cso = mul i32 %cslot, 49152
   %arow = shl i32 %w, 13
   %window = ptrtoint ptr addrspace(3) %s to i32
@@ -106,12 +110,14 @@ cw:
 )" + std::string(v.fence ? "  call void @tlx.nv.wgmma.fence()\n" : "");
   for (unsigned kk = 0; kk < 4; ++kk) {
     const std::string q = std::to_string(kk);
-    text += "  %al" + q + " = add i32 %al, " + std::to_string(2 * kk) + "\n  %bl" + q + " = add i32 %bl, " + std::to_string(2 * kk) + "\n";
+    text += "  %al" + q + " = add i32 %al, " + std::to_string(2 * kk) + "\n  %bl" + q + " = add i32 %bl, " +
+            std::to_string(2 * kk) + "\n";
     for (const char *o : {"a", "b"})
-      text += std::string("  %") + o + "w" + q + " = zext i32 %" + o + "l" + q + " to i64\n  %" + o + "d" + q + " = or i64 %" + o + "w" + q + ", " +
-              std::to_string(int64_t(64ull << 32 | 1ull << 62 | 1 << 16)) + "\n";
-    text += "  %ks" + q + " = add i32 %i, " + q + "\n  %uc" + q + " = icmp ne i32 %ks" + q + ", 0\n  %use" + q + " = zext i1 %uc" + q +
-            " to i32\n  call void @tlx.nv.wgmma.ss.f32.f16.f16(ptr %acc, i64 %ad" + q + ", i64 %bd" + q + ", i32 %use" + q + ", i32 256, i32 0)\n";
+      text += std::string("  %") + o + "w" + q + " = zext i32 %" + o + "l" + q + " to i64\n  %" + o + "d" + q +
+              " = or i64 %" + o + "w" + q + ", " + std::to_string(int64_t(64ull << 32 | 1ull << 62 | 1 << 16)) + "\n";
+    text += "  %ks" + q + " = add i32 %i, " + q + "\n  %uc" + q + " = icmp ne i32 %ks" + q + ", 0\n  %use" + q +
+            " = zext i1 %uc" + q + " to i32\n  call void @tlx.nv.wgmma.ss.f32.f16.f16(ptr %acc, i64 %ad" + q +
+            ", i64 %bd" + q + ", i32 %use" + q + ", i32 256, i32 0)\n";
   }
   text += R"(  call void @tlx.nv.wgmma.commit()
   call void @tlx.nv.wgmma.wait(i32 1)
@@ -154,9 +160,10 @@ out:
 )";
   for (unsigned i = 0; i < 128; i += 2) {
     const std::string k = std::to_string(i);
-    text += "  %x" + k + " = getelementptr float, ptr %acc, i32 " + k + "\n  %v" + k + " = load <2 x float>, ptr %x" + k +
-            ", align 8\n  %y" + k + " = getelementptr float, ptr addrspace(1) %p" + std::to_string(i / 2 % 2) + ", i32 " + std::to_string(i / 4 * 8) +
-            "\n  store <2 x float> %v" + k + ", ptr addrspace(1) %y" + k + ", align 8\n";
+    text += "  %x" + k + " = getelementptr float, ptr %acc, i32 " + k + "\n  %v" + k + " = load <2 x float>, ptr %x" +
+            k + ", align 8\n  %y" + k + " = getelementptr float, ptr addrspace(1) %p" + std::to_string(i / 2 % 2) +
+            ", i32 " + std::to_string(i / 4 * 8) + "\n  store <2 x float> %v" + k + ", ptr addrspace(1) %y" + k +
+            ", align 8\n";
   }
   return text + "  br label %end\nend:\n  ret void\n}";
 }
@@ -170,8 +177,16 @@ struct Data {
     static const uint16_t kHalves[] = {0xc400, 0xc200, 0xc000, 0xbc00, 0, 0x3c00, 0x4000, 0x4200, 0x4400}; // -4 to 4
     std::mt19937 rng(5);
     std::vector<float> fa(m * k), fb(n * k);
-    for (size_t i = 0; i < a.size(); ++i) { unsigned x = rng() % 9; a[i] = kHalves[x]; fa[i] = float(int(x) - 4); }
-    for (size_t i = 0; i < b.size(); ++i) { unsigned x = rng() % 9; b[i] = kHalves[x]; fb[i] = float(int(x) - 4); }
+    for (size_t i = 0; i < a.size(); ++i) {
+      unsigned x = rng() % 9;
+      a[i] = kHalves[x];
+      fa[i] = float(int(x) - 4);
+    }
+    for (size_t i = 0; i < b.size(); ++i) {
+      unsigned x = rng() % 9;
+      b[i] = kHalves[x];
+      fb[i] = float(int(x) - 4);
+    }
     for (unsigned i = 0; i < m; ++i)
       for (unsigned j = 0; j < n; ++j) {
         float sum = 0;
@@ -185,8 +200,8 @@ struct Data {
     auto *dc = static_cast<float *>(memory.allocate(c.size() * 4));
     config.grid[0] = n / 256, config.grid[1] = m / 128;
     auto result = launch(p, config,
-                         params(tensorMap(da, Element::F16, 2, {k, m}, {64, 128}, 128), tensorMap(db, Element::F16, 2, {k, n}, {64, 256}, 128), dc,
-                                int(n), int((k + 63) / 64)),
+                         params(tensorMap(da, Element::F16, 2, {k, m}, {64, 128}, 128),
+                                tensorMap(db, Element::F16, 2, {k, n}, {64, 256}, 128), dc, int(n), int((k + 63) / 64)),
                          memory);
     got = download(memory, dc, c.size());
     return result;

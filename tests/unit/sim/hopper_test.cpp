@@ -29,8 +29,12 @@ MapArgument tensorMap(const void *base, TensorMap::Element element, unsigned ele
 
 uint32_t swizzledByte(uint32_t offset, unsigned swizzle) {
   const uint32_t line = offset / 128, unit = offset / 16 % 8, byte = offset % 16;
-  // 128: line r of 8 has unit u at u ^ r. 64: a line is two rows of 4 units, the pattern repeats after 4 lines. 32: four rows of 2, after 2.
-  const uint32_t moved = swizzle == 128 ? unit ^ line % 8 : swizzle == 64 ? unit ^ line % 4 : swizzle == 32 ? unit ^ line % 2 : unit;
+  // 128: line r of 8 has unit u at u ^ r. 64: a line is two rows of 4 units, the pattern repeats after 4 lines. 32:
+  // four rows of 2, after 2.
+  const uint32_t moved = swizzle == 128  ? unit ^ line % 8
+                         : swizzle == 64 ? unit ^ line % 4
+                         : swizzle == 32 ? unit ^ line % 2
+                                         : unit;
   return line * 128 + moved * 16 + byte;
 }
 
@@ -57,8 +61,9 @@ std::string sharedAt(const std::string &name, unsigned offset) {
 }
 
 std::string waitFor(const std::string &barrier, const std::string &parity, const std::string &label) {
-  return "  br label %" + label + "\n" + label + ":\n  %d" + label + " = call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %" + barrier +
-         ", i32 " + parity + ")\n  br i1 %d" + label + ", label %" + label + "done, label %" + label + "\n" + label + "done:\n";
+  return "  br label %" + label + "\n" + label + ":\n  %d" + label +
+         " = call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %" + barrier + ", i32 " + parity + ")\n  br i1 %d" +
+         label + ", label %" + label + "done, label %" + label + "\n" + label + "done:\n";
 }
 
 void forEachSchedule(const std::function<void(LaunchConfig &)> &f) {

@@ -15,14 +15,16 @@ struct alignas(64) MapArgument {
 };
 
 /// Dimensions innermost first. `strides` in bytes, of all dimensions but the first; dense if empty.
-MapArgument tensorMap(const void *base, tlx::sim::TensorMap::Element element, unsigned elementBytes, std::vector<uint64_t> shape,
-                      std::vector<uint32_t> box, unsigned swizzle, std::vector<uint64_t> strides = {});
+MapArgument tensorMap(const void *base, tlx::sim::TensorMap::Element element, unsigned elementBytes,
+                      std::vector<uint64_t> shape, std::vector<uint32_t> box, unsigned swizzle,
+                      std::vector<uint64_t> strides = {});
 
-/// Where byte `offset` of a dense box lies behind the box's start, which is aligned to 8 * swizzle: in each 128 bytes the 16-byte units are
-/// permuted. Written from the tables of the PTX ISA, by units and lines.
+/// Where byte `offset` of a dense box lies behind the box's start, which is aligned to 8 * swizzle: in each 128 bytes
+/// the 16-byte units are permuted. Written from the tables of the PTX ISA, by units and lines.
 uint32_t swizzledByte(uint32_t offset, unsigned swizzle);
 
-/// "%t" thread, "%s" shared memory; `body` runs in thread 0 alone, `all` in all threads behind it (both may have blocks of their own).
+/// "%t" thread, "%s" shared memory; `body` runs in thread 0 alone, `all` in all threads behind it (both may have blocks
+/// of their own).
 std::string oneThread(const std::string &parameters, const std::string &body, const std::string &all = "");
 /// "%NAME" = shared memory + offset.
 std::string sharedAt(const std::string &name, unsigned offset);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <doctest/doctest.h>
 
-#include "hopper_test.h"
 #include "device_ops/device_ops.h"
+#include "hopper_test.h"
 
 using namespace sim_test;
 using tlx::sim::FindingKind;
@@ -13,7 +13,8 @@ using tlx::sim::Memory;
 using tlx::sim::Schedule;
 
 namespace {
-LaunchResult run(const std::string &kernel, LaunchConfig config = {}, unsigned threads = 32, unsigned shared = 64, const char *target = "sm_90a") {
+LaunchResult run(const std::string &kernel, LaunchConfig config = {}, unsigned threads = 32, unsigned shared = 64,
+                 const char *target = "sm_90a") {
   auto p = program(kernel, target, threads, shared);
   Memory memory;
   auto *out = static_cast<int *>(memory.allocate(4096));
@@ -69,7 +70,8 @@ TEST_CASE("parameters by value are addresses in the aligned buffer") {
 }
 
 namespace {
-/// Warp 0 hands a number a step to warp 1 through a slot, each waits for the other: full at 0 (32 arrivals), empty at 8 (32 arrivals).
+/// Warp 0 hands a number a step to warp 1 through a slot, each waits for the other: full at 0 (32 arrivals), empty at 8
+/// (32 arrivals).
 std::string handshake(const std::string &emptyParity) {
   return R"((ptr addrspace(1) %out) {
 entry:
@@ -135,7 +137,8 @@ end:
 }
 } // namespace
 
-TEST_CASE("mbarriers hand values from warp to warp under every schedule; waits do not use up the budget of back-edges") {
+TEST_CASE(
+    "mbarriers hand values from warp to warp under every schedule; waits do not use up the budget of back-edges") {
   auto p = program(handshake("xor i32 %par, 1"), "sm_90a", 64, 256);
   auto wrong = program(handshake("or i32 %par, 0"), "sm_90a", 64, 256); // a fresh barrier does not pass parity 0
   forEachSchedule([&](LaunchConfig &config) {
@@ -154,8 +157,8 @@ TEST_CASE("mbarriers hand values from warp to warp under every schedule; waits d
     CHECK(!stuck.completed);
     checkFinding(stuck, FindingKind::Deadlock, "the mbarrier at shared offset 8 in phase 0: 0 of 32 arrivals made");
     CHECK(find(stuck, FindingKind::Deadlock)->message.find("tlx.nv.mbarrier.try.wait (k.tlx:") != std::string::npos);
-    CHECK(find(stuck, FindingKind::Deadlock)->message.find("the mbarrier at shared offset 0 in phase 0: 0 of 32 arrivals made") !=
-          std::string::npos);
+    CHECK(find(stuck, FindingKind::Deadlock)
+              ->message.find("the mbarrier at shared offset 0 in phase 0: 0 of 32 arrivals made") != std::string::npos);
   });
 }
 
@@ -204,12 +207,16 @@ TEST_CASE("misuse of an mbarrier is a finding") {
     std::string body, message;
   };
   const Case cases[] = {
-      {FindingKind::MbarrierMisuse, arrive(1), "arrival at shared offset 0, where there is no mbarrier: it was not initialized"},
-      {FindingKind::MbarrierMisuse, kInit + kInval + expect(16), "expectation at shared offset 0, where there is no mbarrier"},
-      {FindingKind::MbarrierMisuse, "  call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %s, i32 0)\n", "wait at shared offset 0, where"},
+      {FindingKind::MbarrierMisuse, arrive(1),
+       "arrival at shared offset 0, where there is no mbarrier: it was not initialized"},
+      {FindingKind::MbarrierMisuse, kInit + kInval + expect(16),
+       "expectation at shared offset 0, where there is no mbarrier"},
+      {FindingKind::MbarrierMisuse, "  call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %s, i32 0)\n",
+       "wait at shared offset 0, where"},
       {FindingKind::MbarrierMisuse, kInval, "tlx.nv.mbarrier.inval of shared offset 0, where"},
       {FindingKind::MbarrierMisuse, kInit + kInit,
-       "the mbarrier at shared offset 0 is initialized again without tlx.nv.mbarrier.inval; first at tlx.nv.mbarrier.init (k.tlx:5:1)"},
+       "the mbarrier at shared offset 0 is initialized again without tlx.nv.mbarrier.inval; first at "
+       "tlx.nv.mbarrier.init (k.tlx:5:1)"},
       {FindingKind::MbarrierMisuse, kInit + arrive(1) + arrive(2),
        "2 arrivals at the mbarrier at shared offset 0, phase 0, which has 1 of 2 left"},
       {FindingKind::MbarrierMisuse, kInit + "  %v = load i32, ptr addrspace(3) %s, align 4\n",
@@ -218,7 +225,8 @@ TEST_CASE("misuse of an mbarrier is a finding") {
        "write of 8 bytes at shared offset 0 touches an mbarrier"},
       {FindingKind::InvalidOperation, "  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %s, i32 0)\n",
        "an mbarrier for 0 arrivals: there are 1 to 1048575"},
-      {FindingKind::InvalidOperation, kInit + arrive(0), "an arrival of count 0 at an mbarrier: there are 1 to 1048575"},
+      {FindingKind::InvalidOperation, kInit + arrive(0),
+       "an arrival of count 0 at an mbarrier: there are 1 to 1048575"},
       {FindingKind::InvalidOperation, kInit + "  call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %s, i32 2)\n",
        "a wait for parity 2: there are 0 and 1"},
       {FindingKind::Misaligned, sharedAt("b", 4) + "  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %b, i32 1)\n",
@@ -226,30 +234,37 @@ TEST_CASE("misuse of an mbarrier is a finding") {
       {FindingKind::OutOfBounds, sharedAt("b", 64) + "  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %b, i32 1)\n",
        "out of bounds: mbarrier of 8 bytes at shared offset 64 of 64 bytes"},
       {FindingKind::WrongBytes, kInit + expect(64),
-       "wrong bytes: the mbarrier at shared offset 0 in phase 0: 0 of 2 arrivals made, 64 bytes expected have not arrived"},
+       "wrong bytes: the mbarrier at shared offset 0 in phase 0: 0 of 2 arrivals made, 64 bytes expected have not "
+       "arrived"},
       {FindingKind::WrongBytes, kInit + expect(1) + kInval, "1 byte expected have not arrived"},
       {FindingKind::WrongBytes, kInit + expect(1048575) + expect(1),
        "wrong bytes: the transaction count of the mbarrier at shared offset 0 becomes 1048576, beyond 1048575"},
   };
   for (const Case &c : cases) {
     CAPTURE(c.body);
-    forEachSchedule([&](LaunchConfig &config) { checkFinding(run(oneThread(kOut, c.body), config), c.kind, c.message); });
+    forEachSchedule(
+        [&](LaunchConfig &config) { checkFinding(run(oneThread(kOut, c.body), config), c.kind, c.message); });
   }
   // The same, done right.
-  auto right = run(oneThread(kOut, kInit + arrive(1) + arrive(1) + arrive(2) + kInval + kInit + kInval + "  store i64 0, ptr addrspace(3) %s, align 8\n"));
+  auto right = run(oneThread(kOut, kInit + arrive(1) + arrive(1) + arrive(2) + kInval + kInit + kInval +
+                                       "  store i64 0, ptr addrspace(3) %s, align 8\n"));
   CHECK_MESSAGE(right.ok(), text(right));
-  checkFinding(run(oneThread(kOut, kInit), {}, 32, 64, "sm_80"), FindingKind::InvalidOperation, "this target has no mbarriers");
+  checkFinding(run(oneThread(kOut, kInit), {}, 32, 64, "sm_80"), FindingKind::InvalidOperation,
+               "this target has no mbarriers");
 }
 
-TEST_CASE("a deadlock at an mbarrier names arrivals and bytes that are missing, also where the rest of the warp waits elsewhere") {
+TEST_CASE("a deadlock at an mbarrier names arrivals and bytes that are missing, also where the rest of the warp waits "
+          "elsewhere") {
   const std::string kernel = oneThread(
-      kOut, kInit + "  call void @tlx.nv.mbarrier.arrive.expect.tx(ptr addrspace(3) %s, i32 512)\n" + waitFor("s", "0", "w"),
+      kOut,
+      kInit + "  call void @tlx.nv.mbarrier.arrive.expect.tx(ptr addrspace(3) %s, i32 512)\n" + waitFor("s", "0", "w"),
       "  call void @tlx.nv.bar.warp.sync(i32 -1)");
   forEachSchedule([&](LaunchConfig &config) {
     auto result = run(kernel, config);
     CHECK(!result.completed);
     checkFinding(result, FindingKind::Deadlock,
-                 "lane 0 at tlx.nv.mbarrier.try.wait (k.tlx:8:1), the mbarrier at shared offset 0 in phase 0: 1 of 2 arrivals made, "
+                 "lane 0 at tlx.nv.mbarrier.try.wait (k.tlx:8:1), the mbarrier at shared offset 0 in phase 0: 1 of 2 "
+                 "arrivals made, "
                  "512 bytes expected have not arrived");
     checkFinding(result, FindingKind::WrongBytes, "512 bytes expected have not arrived");
     CHECK(result.findings.size() == 2);
@@ -292,12 +307,14 @@ take:
     CHECK_MESSAGE(result.ok(), text(result));
     auto got = download(memory, out, 32);
     for (int i = 0; i < 32; ++i) REQUIRE(got[size_t(i)] == i);
-    auto twice = run(kernel("call void @tlx.nv.bar.arrive(i32 3, i32 96)\n  call void @tlx.nv.bar.arrive(i32 3, i32 96)", "96"), config, 96, 128);
+    auto twice =
+        run(kernel("call void @tlx.nv.bar.arrive(i32 3, i32 96)\n  call void @tlx.nv.bar.arrive(i32 3, i32 96)", "96"),
+            config, 96, 128);
     checkFinding(twice, FindingKind::BarrierMismatch, "arrives at barrier 3 a second time before the others have");
     auto counts = run(kernel("call void @tlx.nv.bar.arrive(i32 3, i32 32)", "64"), config, 64, 128);
     CHECK((has(counts, FindingKind::BarrierMismatch) || has(counts, FindingKind::Deadlock)));
-    checkFinding(run(kernel("call void @tlx.nv.bar.arrive(i32 16, i32 64)", "64"), config, 64, 128), FindingKind::BarrierMismatch,
-                 "barrier 16 with 64 threads");
+    checkFinding(run(kernel("call void @tlx.nv.bar.arrive(i32 16, i32 64)", "64"), config, 64, 128),
+                 FindingKind::BarrierMismatch, "barrier 16 with 64 threads");
   });
 }
 

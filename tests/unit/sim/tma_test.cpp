@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// TMA: every rank and swizzle against a reference that goes element by element, boxes that hang over the edges, and each rule broken once.
+// TMA: every rank and swizzle against a reference that goes element by element, boxes that hang over the edges, and
+// each rule broken once.
 #include <cmath>
 #include <doctest/doctest.h>
 #include <random>
@@ -23,7 +24,9 @@ std::string coordinates(unsigned rank, bool parameters) {
   for (unsigned d = 0; d < rank; ++d) text += std::string(d ? ", " : "") + "i32 %c" + std::to_string(d);
   return parameters ? ", " + text : text;
 }
-std::string rankName(unsigned rank) { return std::to_string(rank) + "d"; }
+std::string rankName(unsigned rank) {
+  return std::to_string(rank) + "d";
+}
 const std::string kMap = "ptr byval([128 x i8]) align 64 %map";
 
 /// Loads the box at %c and copies it, as it lies in shared memory, to %out.
@@ -40,16 +43,22 @@ issue:
   call void @tlx.nv.tma.prefetch.map(ptr %map)
   call void @tlx.nv.mbarrier.init(ptr addrspace(3) %s, i32 1)
   call void @tlx.nv.fence.mbarrier.init()
-  call void @tlx.nv.mbarrier.arrive.expect.tx(ptr addrspace(3) %s, i32 )" + n + R"()
-  call void @tlx.nv.tma.prefetch.)" + rankName(rank) + "(ptr %map, " + coordinates(rank, false) + R"(, i64 0)
-  call void @tlx.nv.tma.load.)" + rankName(rank) + "(ptr addrspace(3) %box, ptr addrspace(3) %s, ptr %map, " + coordinates(rank, false) + R"(, i64 0)
+  call void @tlx.nv.mbarrier.arrive.expect.tx(ptr addrspace(3) %s, i32 )" +
+         n + R"()
+  call void @tlx.nv.tma.prefetch.)" +
+         rankName(rank) + "(ptr %map, " + coordinates(rank, false) + R"(, i64 0)
+  call void @tlx.nv.tma.load.)" +
+         rankName(rank) + "(ptr addrspace(3) %box, ptr addrspace(3) %s, ptr %map, " + coordinates(rank, false) +
+         R"(, i64 0)
   br label %ready
 ready:
   call void @tlx.nv.bar.sync(i32 0, i32 64)
-)" + waitFor("s", "0", "w") + R"(  br label %copy
+)" + waitFor("s", "0", "w") +
+         R"(  br label %copy
 copy:
   %i = phi i32 [ %t, %wdone ], [ %i1, %step ]
-  %in = icmp ult i32 %i, )" + std::to_string(bytes / 4) + R"(
+  %in = icmp ult i32 %i, )" +
+         std::to_string(bytes / 4) + R"(
   br i1 %in, label %step, label %end
 step:
   %p = getelementptr i32, ptr addrspace(3) %box, i32 %i
@@ -64,8 +73,10 @@ end:
 }
 
 /// Copies %in to shared memory and stores or reduces the box at %c.
-std::string storeKernel(unsigned rank, unsigned bytes, const std::string &op, const std::string &fence = "call void @tlx.nv.fence.proxy.async()",
-                        const std::string &behind = "call void @tlx.nv.bulk.commit()\n  call void @tlx.nv.bulk.wait(i32 0)") {
+std::string
+storeKernel(unsigned rank, unsigned bytes, const std::string &op,
+            const std::string &fence = "call void @tlx.nv.fence.proxy.async()",
+            const std::string &behind = "call void @tlx.nv.bulk.commit()\n  call void @tlx.nv.bulk.wait(i32 0)") {
   return "(" + kMap + ", ptr addrspace(1) %in" + coordinates(rank, true) + R"() {
 entry:
   %t = call i32 @tlx.nv.tid.x()
@@ -74,7 +85,8 @@ entry:
   br label %copy
 copy:
   %i = phi i32 [ %t, %entry ], [ %i1, %step ]
-  %inside = icmp ult i32 %i, )" + std::to_string(bytes / 4) + R"(
+  %inside = icmp ult i32 %i, )" +
+         std::to_string(bytes / 4) + R"(
   br i1 %inside, label %step, label %ready
 step:
   %q = getelementptr i32, ptr addrspace(1) %in, i32 %i
@@ -84,13 +96,16 @@ step:
   %i1 = add i32 %i, 64
   br label %copy
 ready:
-  )" + fence + R"(
+  )" + fence +
+         R"(
   call void @tlx.nv.bar.sync(i32 0, i32 64)
   %first = icmp eq i32 %t, 0
   br i1 %first, label %issue, label %end
 issue:
-  call void @tlx.nv.tma.)" + op + "." + rankName(rank) + "(ptr addrspace(3) %box, ptr %map, " + coordinates(rank, false) + R"(, i64 0)
-  )" + behind + R"(
+  call void @tlx.nv.tma.)" +
+         op + "." + rankName(rank) + "(ptr addrspace(3) %box, ptr %map, " + coordinates(rank, false) + R"(, i64 0)
+  )" + behind +
+         R"(
   br label %end
 end:
   ret void
@@ -160,10 +175,10 @@ const Shape kShapes[] = {
     {4, 0, {64}, {32}, {40}},
     {1, 0, {256}, {64}, {-16}},
     {2, 128, {192, 40}, {64, 32}, {64, 8}},
-    {2, 128, {192, 40}, {64, 32}, {160, 20}},   // over both far edges
-    {2, 128, {192, 40}, {64, 32}, {-24, -5}},   // and both near ones
-    {2, 128, {192, 40}, {64, 32}, {500, 8}},    // all outside
-    {2, 128, {20, 40}, {64, 16}, {0, 3}, 24},   // wider than the tensor, rows that end within 16 bytes
+    {2, 128, {192, 40}, {64, 32}, {160, 20}}, // over both far edges
+    {2, 128, {192, 40}, {64, 32}, {-24, -5}}, // and both near ones
+    {2, 128, {192, 40}, {64, 32}, {500, 8}},  // all outside
+    {2, 128, {20, 40}, {64, 16}, {0, 3}, 24}, // wider than the tensor, rows that end within 16 bytes
     {2, 128, {24, 40}, {64, 16}, {0, 3}},
     {2, 64, {96, 40}, {32, 24}, {64, 20}},
     {2, 32, {96, 40}, {16, 24}, {88, 20}},
@@ -209,7 +224,8 @@ TEST_CASE("TMA stores: ranks 1 to 5, all swizzles, nothing outside") {
     std::vector<uint8_t> expected(tensorBytes(s), 0xa5);
     forEachElement(s, [&](unsigned byte, int64_t element) {
       if (element >= 0)
-        for (unsigned i = 0; i < s.elementBytes; ++i) expected[size_t(element) * s.elementBytes + i] = data[swizzledByte(byte + i, s.swizzle)];
+        for (unsigned i = 0; i < s.elementBytes; ++i)
+          expected[size_t(element) * s.elementBytes + i] = data[swizzledByte(byte + i, s.swizzle)];
     });
     forEachSchedule([&](LaunchConfig &config) {
       Memory memory;
@@ -218,7 +234,8 @@ TEST_CASE("TMA stores: ranks 1 to 5, all swizzles, nothing outside") {
       auto result = launch(*p, config, paramsAt(s.at, s.map(tensor), in), memory);
       if (s.pitch) // the hardware writes the last 16 bytes of a row whole
         return checkFinding(result, FindingKind::InvalidOperation,
-                            "rows of the tensor have 40 bytes, no multiple of 16: a TMA store to the end of a row writes 8 bytes behind it");
+                            "rows of the tensor have 40 bytes, no multiple of 16: a TMA store to the end of a row "
+                            "writes 8 bytes behind it");
       CHECK_MESSAGE(result.ok(), text(result));
       CHECK(download(memory, tensor, tensorBytes(s)) == expected);
     });
@@ -237,17 +254,20 @@ template <typename T> T reduced(const std::string &op, T a, T b) {
   }
   return T(0);
 }
-LaunchResult reduceKernel(const std::string &op, Element element, unsigned elementBytes, const std::vector<uint8_t> &before,
-                          const std::vector<uint8_t> &in, std::vector<uint8_t> &after, LaunchConfig config = {}) {
+LaunchResult reduceKernel(const std::string &op, Element element, unsigned elementBytes,
+                          const std::vector<uint8_t> &before, const std::vector<uint8_t> &in,
+                          std::vector<uint8_t> &after, LaunchConfig config = {}) {
   auto p = program(storeKernel(1, unsigned(in.size()), "reduce." + op), "sm_90a", 64, kBox + unsigned(in.size()));
   Memory memory;
   uint8_t *tensor = upload(memory, before), *source = upload(memory, in);
   const uint64_t n = in.size() / elementBytes;
-  auto result = launch(*p, config, paramsAt({0}, tensorMap(tensor, element, elementBytes, {n}, {uint32_t(n)}, 0), source), memory);
+  auto result = launch(*p, config,
+                       paramsAt({0}, tensorMap(tensor, element, elementBytes, {n}, {uint32_t(n)}, 0), source), memory);
   after = download(memory, tensor, before.size());
   return result;
 }
-template <typename T> void checkReductions(Element element, std::initializer_list<const char *> ops, std::vector<T> a, std::vector<T> b) {
+template <typename T>
+void checkReductions(Element element, std::initializer_list<const char *> ops, std::vector<T> a, std::vector<T> b) {
   auto bytes = [](const std::vector<T> &v) {
     std::vector<uint8_t> out(v.size() * sizeof(T));
     std::memcpy(out.data(), v.data(), out.size());
@@ -282,7 +302,8 @@ TEST_CASE("TMA reductions of every type") {
     std::memcpy(bytes.data(), v.data(), bytes.size());
     return bytes;
   };
-  const auto a = halves({0x3c00, 0x6800, 0xb800, 0x7e00, 0, 0, 0, 0}), b = halves({0x4000, 0x3c00, 0x3400, 0x3c00, 0, 0, 0, 0});
+  const auto a = halves({0x3c00, 0x6800, 0xb800, 0x7e00, 0, 0, 0, 0}),
+             b = halves({0x4000, 0x3c00, 0x3400, 0x3c00, 0, 0, 0, 0});
   CHECK(reduceKernel("add", Element::F16, 2, a, b, after).ok());
   CHECK(after == halves({0x4200, 0x6800, 0xb400, 0x7e00, 0, 0, 0, 0}));
   CHECK(reduceKernel("min", Element::F16, 2, a, b, after).ok());
@@ -290,7 +311,9 @@ TEST_CASE("TMA reductions of every type") {
   CHECK(reduceKernel("max", Element::F16, 2, a, b, after).ok());
   CHECK(after == halves({0x4000, 0x6800, 0x3400, 0x3c00, 0, 0, 0, 0}));
   // bf16: 1 + 2, 256 + 1 rounds to even.
-  CHECK(reduceKernel("add", Element::BF16, 2, halves({0x3f80, 0x4380, 0, 0, 0, 0, 0, 0}), halves({0x4000, 0x3f80, 0, 0, 0, 0, 0, 0}), after).ok());
+  CHECK(reduceKernel("add", Element::BF16, 2, halves({0x3f80, 0x4380, 0, 0, 0, 0, 0, 0}),
+                     halves({0x4000, 0x3f80, 0, 0, 0, 0, 0, 0}), after)
+            .ok());
   CHECK(after == halves({0x4040, 0x4380, 0, 0, 0, 0, 0, 0}));
   const std::string none = "TMA has no such reduction of the tensor's element type";
   checkFinding(reduceKernel("max", Element::F32, 4, zeros, zeros, after), FindingKind::InvalidOperation, none);
@@ -299,8 +322,8 @@ TEST_CASE("TMA reductions of every type") {
 }
 
 namespace {
-/// Thread 0 runs `body` with a tensor of 64 x 64 f16 behind %map (boxes of 64 x 8, 1024 bytes, swizzle 128), %box and %box2 in shared memory,
-/// an mbarrier for one arrival at %s; %x points at the tensor.
+/// Thread 0 runs `body` with a tensor of 64 x 64 f16 behind %map (boxes of 64 x 8, 1024 bytes, swizzle 128), %box and
+/// %box2 in shared memory, an mbarrier for one arrival at %s; %x points at the tensor.
 struct Bench {
   MapArgument map;
   unsigned shared = 4096;
@@ -313,7 +336,8 @@ struct Bench {
   std::vector<uint16_t> data;
   Memory memory;
   uint16_t *tensor;
-  LaunchResult run(const std::string &body, LaunchConfig config = {}, const std::string &all = "", unsigned threads = 32) {
+  LaunchResult run(const std::string &body, LaunchConfig config = {}, const std::string &all = "",
+                   unsigned threads = 32) {
     auto p = program(oneThread(kMap + ", ptr addrspace(1) %x",
                                sharedAt("box", 1024) + sharedAt("box2", 2048) +
                                    "  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %s, i32 1)\n" + body,
@@ -323,46 +347,59 @@ struct Bench {
   }
 };
 std::string load(const char *box = "box", const char *row = "0", const char *column = "0") {
-  return std::string("  call void @tlx.nv.tma.load.2d(ptr addrspace(3) %") + box + ", ptr addrspace(3) %s, ptr %map, i32 " + column + ", i32 " + row +
-         ", i64 0)\n";
+  return std::string("  call void @tlx.nv.tma.load.2d(ptr addrspace(3) %") + box +
+         ", ptr addrspace(3) %s, ptr %map, i32 " + column + ", i32 " + row + ", i64 0)\n";
 }
 std::string store(const char *box = "box", const char *row = "0") {
-  return std::string("  call void @tlx.nv.tma.store.2d(ptr addrspace(3) %") + box + ", ptr %map, i32 0, i32 " + row + ", i64 0)\n";
+  return std::string("  call void @tlx.nv.tma.store.2d(ptr addrspace(3) %") + box + ", ptr %map, i32 0, i32 " + row +
+         ", i64 0)\n";
 }
 std::string expect(unsigned bytes) {
   return "  call void @tlx.nv.mbarrier.arrive.expect.tx(ptr addrspace(3) %s, i32 " + std::to_string(bytes) + ")\n";
 }
 const std::string kCommit = "  call void @tlx.nv.bulk.commit()\n", kWait = "  call void @tlx.nv.bulk.wait(i32 0)\n",
-                  kWaitRead = "  call void @tlx.nv.bulk.wait.read(i32 0)\n", kProxy = "  call void @tlx.nv.fence.proxy.async()\n",
-                  kRead = "  %v = load i32, ptr addrspace(3) %box, align 4\n", kWrite = "  store i32 0, ptr addrspace(3) %box, align 4\n";
-std::string w(const char *label, const char *parity = "0") { return waitFor("s", parity, label); }
+                  kWaitRead = "  call void @tlx.nv.bulk.wait.read(i32 0)\n",
+                  kProxy = "  call void @tlx.nv.fence.proxy.async()\n",
+                  kRead = "  %v = load i32, ptr addrspace(3) %box, align 4\n",
+                  kWrite = "  store i32 0, ptr addrspace(3) %box, align 4\n";
+std::string w(const char *label, const char *parity = "0") {
+  return waitFor("s", parity, label);
+}
 /// All of %box is loaded and waited for.
 const std::string kLoaded = expect(1024) + load() + waitFor("s", "0", "loaded");
 } // namespace
 
 TEST_CASE("TMA: what is touched in flight, under every schedule") {
-  const std::string reads = " touches the destination of a TMA load in flight: no wait has seen its mbarrier's phase complete";
+  const std::string reads =
+      " touches the destination of a TMA load in flight: no wait has seen its mbarrier's phase complete";
   struct Case {
     FindingKind kind;
     std::string body, message;
   };
   const Case cases[] = {
       {FindingKind::InFlight, expect(1024) + load() + kRead + w("w"), "read of 4 bytes at shared offset 1024" + reads},
-      {FindingKind::InFlight, expect(1024) + load() + kWrite + w("w"), "write of 4 bytes at shared offset 1024" + reads},
-      {FindingKind::SlotOverrun, expect(2048) + load() + load() + w("w"), "TMA load of 1024 bytes at shared offset 1024" + reads},
-      {FindingKind::InFlight, expect(1024) + load() + store() + kCommit + kWait + w("w"), "TMA store of 1024 bytes at shared offset 1024" + reads},
+      {FindingKind::InFlight, expect(1024) + load() + kWrite + w("w"),
+       "write of 4 bytes at shared offset 1024" + reads},
+      {FindingKind::SlotOverrun, expect(2048) + load() + load() + w("w"),
+       "TMA load of 1024 bytes at shared offset 1024" + reads},
+      {FindingKind::InFlight, expect(1024) + load() + store() + kCommit + kWait + w("w"),
+       "TMA store of 1024 bytes at shared offset 1024" + reads},
       {FindingKind::InFlight, expect(1024) + load(),
        "the kernel ends with this TMA load in flight: no wait has seen its mbarrier's phase complete"},
       // The source of a store.
       {FindingKind::SlotOverrun, kLoaded + store() + kCommit + kWrite + kWait,
-       "write of 4 bytes at shared offset 1024 which tlx.nv.tma.store.2d (k.tlx:13:1) may still read: no tlx.nv.bulk.wait.read covers it"},
-      {FindingKind::SlotOverrun, kLoaded + store() + kCommit + "  call void @tlx.nv.bulk.wait.read(i32 1)\n" + kWrite + kWait,
+       "write of 4 bytes at shared offset 1024 which tlx.nv.tma.store.2d (k.tlx:13:1) may still read: no "
+       "tlx.nv.bulk.wait.read covers it"},
+      {FindingKind::SlotOverrun,
+       kLoaded + store() + kCommit + "  call void @tlx.nv.bulk.wait.read(i32 1)\n" + kWrite + kWait,
        "which tlx.nv.tma.store.2d (k.tlx:13:1) may still read"},
       {FindingKind::SlotOverrun, kLoaded + store() + kCommit + expect(1024) + load() + w("w", "1") + kWait,
        "TMA load of 1024 bytes at shared offset 1024 which tlx.nv.tma.store.2d (k.tlx:13:1) may still read"},
       {FindingKind::InFlight, kLoaded + store() + kCommit,
-       "the thread ends while this TMA store may still read shared memory: no tlx.nv.bulk.wait.read or tlx.nv.bulk.wait covers it"},
-      {FindingKind::InFlight, kLoaded + store() + kWait, "the thread ends while this TMA store may still read shared memory"}, // no commit
+       "the thread ends while this TMA store may still read shared memory: no tlx.nv.bulk.wait.read or "
+       "tlx.nv.bulk.wait covers it"},
+      {FindingKind::InFlight, kLoaded + store() + kWait,
+       "the thread ends while this TMA store may still read shared memory"}, // no commit
       {FindingKind::UninitializedRead, kLoaded + store("box2") + kCommit + kWait,
        "uninitialized read: 1024 bytes of the source of a TMA store at shared offset 2048 were never written"},
   };
@@ -407,7 +444,8 @@ TEST_CASE("TMA: bytes that do not match what the mbarrier expects") {
   });
   auto two = Bench().run(expect(1024) + load() + load("box2") + w("w"));
   checkFinding(two, FindingKind::WrongBytes,
-               "wrong bytes: 1024 bytes arrive at the mbarrier at shared offset 0 in phase 1, but were on their way since phase 0: it was told to "
+               "wrong bytes: 1024 bytes arrive at the mbarrier at shared offset 0 in phase 1, but were on their way "
+               "since phase 0: it was told to "
                "expect too few");
 }
 
@@ -420,29 +458,85 @@ TEST_CASE("TMA: the rules of boxes, maps and memory") {
   };
   const std::string half = sharedAt("half", 1536), odd = sharedAt("odd", 1024 + 64), far = sharedAt("far", 3072 + 512);
   const Case cases[] = {
-      {FindingKind::Misaligned, 128, {64, 8}, half + load("half"), "misaligned: the destination at shared offset 1536 needs an alignment of 1024 for its swizzle"},
-      {FindingKind::Misaligned, 64, {32, 8}, sharedAt("q", 1280) + load("q"), "at shared offset 1280 needs an alignment of 512 for its swizzle"},
-      {FindingKind::Misaligned, 32, {16, 8}, sharedAt("q", 1152) + load("q"), "at shared offset 1152 needs an alignment of 256 for its swizzle"},
-      {FindingKind::Misaligned, 0, {64, 8}, odd + load("odd"), "misaligned: the destination at shared offset 1088 needs an alignment of 128"},
-      {FindingKind::Misaligned, 0, {64, 8}, odd + store("odd"), "misaligned: the source at shared offset 1088 needs an alignment of 128"},
-      {FindingKind::OutOfBounds, 0, {64, 8}, far + load("far"), "out of bounds: the destination of a box of 1024 bytes at shared offset 3584 of 4096 bytes"},
-      {FindingKind::InvalidOperation, 64, {64, 8}, load(), "the inner extent of the box is 128 bytes with a swizzle of 64: it must not be wider"},
-      {FindingKind::InvalidOperation, 128, {32, 8}, load(),
-       "the inner extent of the box is 64 bytes with a swizzle of 128: the simulator knows no rows narrower than the pattern"},
-      {FindingKind::InvalidOperation, 0, {4, 8}, load(), "the inner extent of the box is 8 bytes, which is no multiple of 16"},
+      {FindingKind::Misaligned,
+       128,
+       {64, 8},
+       half + load("half"),
+       "misaligned: the destination at shared offset 1536 needs an alignment of 1024 for its swizzle"},
+      {FindingKind::Misaligned,
+       64,
+       {32, 8},
+       sharedAt("q", 1280) + load("q"),
+       "at shared offset 1280 needs an alignment of 512 for its swizzle"},
+      {FindingKind::Misaligned,
+       32,
+       {16, 8},
+       sharedAt("q", 1152) + load("q"),
+       "at shared offset 1152 needs an alignment of 256 for its swizzle"},
+      {FindingKind::Misaligned,
+       0,
+       {64, 8},
+       odd + load("odd"),
+       "misaligned: the destination at shared offset 1088 needs an alignment of 128"},
+      {FindingKind::Misaligned,
+       0,
+       {64, 8},
+       odd + store("odd"),
+       "misaligned: the source at shared offset 1088 needs an alignment of 128"},
+      {FindingKind::OutOfBounds,
+       0,
+       {64, 8},
+       far + load("far"),
+       "out of bounds: the destination of a box of 1024 bytes at shared offset 3584 of 4096 bytes"},
+      {FindingKind::InvalidOperation,
+       64,
+       {64, 8},
+       load(),
+       "the inner extent of the box is 128 bytes with a swizzle of 64: it must not be wider"},
+      {FindingKind::InvalidOperation,
+       128,
+       {32, 8},
+       load(),
+       "the inner extent of the box is 64 bytes with a swizzle of 128: the simulator knows no rows narrower than the "
+       "pattern"},
+      {FindingKind::InvalidOperation,
+       0,
+       {4, 8},
+       load(),
+       "the inner extent of the box is 8 bytes, which is no multiple of 16"},
       {FindingKind::InvalidOperation, 0, {64, 0}, load(), "the box is empty"},
       {FindingKind::InvalidOperation, 0, {512, 1}, load(), "a dimension of the box has more than 256 elements"},
-      {FindingKind::InvalidOperation, 128, {64, 8}, "  call void @tlx.nv.tma.load.1d(ptr addrspace(3) %box, ptr addrspace(3) %s, ptr %map, i32 0, i64 0)\n",
+      {FindingKind::InvalidOperation,
+       128,
+       {64, 8},
+       "  call void @tlx.nv.tma.load.1d(ptr addrspace(3) %box, ptr addrspace(3) %s, ptr %map, i32 0, i64 0)\n",
        "1 coordinates for a tensor map of rank 2"},
-      {FindingKind::OutOfBounds, 128, {64, 8}, "  call void @tlx.nv.tma.prefetch.map(ptr null)\n", "the tensor map is neither a kernel parameter nor in global memory"},
-      {FindingKind::InvalidOperation, 128, {64, 8},
-       "  %g = addrspacecast ptr addrspace(1) %x to ptr\n  call void @tlx.nv.tma.prefetch.map(ptr %g)\n", "there is no tensor map at this address"},
-      {FindingKind::Misaligned, 128, {64, 8},
-       "  %g = getelementptr i8, ptr %map, i32 8\n  call void @tlx.nv.tma.prefetch.2d(ptr %g, i32 0, i32 0, i64 0)\n", "misaligned: a tensor map needs an alignment of 64"},
-      {FindingKind::MbarrierMisuse, 128, {64, 8},
-       "  call void @tlx.nv.tma.load.2d(ptr addrspace(3) %box, ptr addrspace(3) %box2, ptr %map, i32 0, i32 0, i64 0)\n",
+      {FindingKind::OutOfBounds,
+       128,
+       {64, 8},
+       "  call void @tlx.nv.tma.prefetch.map(ptr null)\n",
+       "the tensor map is neither a kernel parameter nor in global memory"},
+      {FindingKind::InvalidOperation,
+       128,
+       {64, 8},
+       "  %g = addrspacecast ptr addrspace(1) %x to ptr\n  call void @tlx.nv.tma.prefetch.map(ptr %g)\n",
+       "there is no tensor map at this address"},
+      {FindingKind::Misaligned,
+       128,
+       {64, 8},
+       "  %g = getelementptr i8, ptr %map, i32 8\n  call void @tlx.nv.tma.prefetch.2d(ptr %g, i32 0, i32 0, i64 0)\n",
+       "misaligned: a tensor map needs an alignment of 64"},
+      {FindingKind::MbarrierMisuse,
+       128,
+       {64, 8},
+       "  call void @tlx.nv.tma.load.2d(ptr addrspace(3) %box, ptr addrspace(3) %box2, ptr %map, i32 0, i32 0, i64 "
+       "0)\n",
        "a TMA load will arrive at shared offset 2048, where there is no mbarrier"},
-      {FindingKind::MbarrierMisuse, 128, {64, 8}, load("s"), "TMA load of 1024 bytes at shared offset 0 touches an mbarrier"},
+      {FindingKind::MbarrierMisuse,
+       128,
+       {64, 8},
+       load("s"),
+       "TMA load of 1024 bytes at shared offset 0 touches an mbarrier"},
   };
   for (const Case &c : cases) {
     CAPTURE(c.message);
@@ -460,8 +554,9 @@ TEST_CASE("TMA: the rules of boxes, maps and memory") {
   auto stored = program(storeKernel(2, 1024, "store"), "sm_90a", 64, kBox + 1024);
   Memory memory;
   auto *in = upload(memory, std::vector<uint8_t>(1024, 1));
-  checkFinding(launch(*stored, {}, paramsAt({0, 1}, tensorMap(in, Element::F16, 2, {64, 64}, {64, 8}, 128), in), memory), FindingKind::OutOfBounds,
-               "out of bounds: global write of 128 bytes");
+  checkFinding(
+      launch(*stored, {}, paramsAt({0, 1}, tensorMap(in, Element::F16, 2, {64, 64}, {64, 8}, 128), in), memory),
+      FindingKind::OutOfBounds, "out of bounds: global write of 128 bytes");
 }
 
 TEST_CASE("proxy fences: on the writer's side before the barrier or behind it, and nowhere else") {
@@ -477,17 +572,21 @@ TEST_CASE("proxy fences: on the writer's side before the barrier or behind it, a
   };
   const std::string message = "missing fence: a TMA store reads bytes at shared offset 1024, which warp ";
   forEachSchedule([&](LaunchConfig &config) {
-    for (const LaunchResult &right : {run(fence, "", config), run("", fence, config)}) CHECK_MESSAGE(right.ok(), text(right));
+    for (const LaunchResult &right : {run(fence, "", config), run("", fence, config)})
+      CHECK_MESSAGE(right.ok(), text(right));
     checkFinding(run("", "", config), FindingKind::MissingFence, message);
     // One warp fences, and the barrier that would carry the other's writes to it stands behind the fence.
-    const std::string half = "%lower = icmp slt i32 %t, 32\n  br i1 %lower, label %fenced, label %met\nfenced:\n  " + fence + "\n  br label %met\nmet:";
+    const std::string half = "%lower = icmp slt i32 %t, 32\n  br i1 %lower, label %fenced, label %met\nfenced:\n  " +
+                             fence + "\n  br label %met\nmet:";
     checkFinding(run(half, "", config), FindingKind::MissingFence, "which warp 1 has written by an ordinary store");
     // fence.mbarrier.init is another thing.
-    checkFinding(run("call void @tlx.nv.fence.mbarrier.init()", "call void @tlx.nv.fence.acq.rel.cta()", config), FindingKind::MissingFence, message);
+    checkFinding(run("call void @tlx.nv.fence.mbarrier.init()", "call void @tlx.nv.fence.acq.rel.cta()", config),
+                 FindingKind::MissingFence, message);
   });
   // A load over bytes that were written.
   forEachSchedule([&](LaunchConfig &config) {
-    checkFinding(Bench().run(kWrite + kLoaded, config), FindingKind::MissingFence, "missing fence: a TMA load overwrites bytes at shared offset 1024");
+    checkFinding(Bench().run(kWrite + kLoaded, config), FindingKind::MissingFence,
+                 "missing fence: a TMA load overwrites bytes at shared offset 1024");
     CHECK(Bench().run(kWrite + kProxy + kLoaded, config).ok());
   });
 }
@@ -513,14 +612,17 @@ producer:
   %l = and i32 %t, 31
   %p = getelementptr [32 x i8], ptr addrspace(3) %box, i32 %l
   store <8 x i32> zeroinitializer, ptr addrspace(3) %p, align 32
-  )" + beforeArrive + R"(
+  )" + beforeArrive +
+           R"(
   call void @tlx.nv.mbarrier.arrive(ptr addrspace(3) %s, i32 1)
-  )" + afterArrive + R"(
+  )" + afterArrive +
+           R"(
   ret void
 consumer:
   br i1 %first, label %go, label %end
 go:
-)" + waitFor("s", "0", "w") + "  " + afterWait + R"(
+)" + waitFor("s", "0", "w") +
+           "  " + afterWait + R"(
   call void @tlx.nv.tma.store.2d(ptr addrspace(3) %box, ptr %map, i32 0, i32 0, i64 0)
   call void @tlx.nv.bulk.commit()
   call void @tlx.nv.bulk.wait(i32 0)
@@ -539,19 +641,24 @@ end:
   forEachSchedule([&](LaunchConfig &config) {
     for (const LaunchResult &right : {run(kernel(fence, "", ""), config), run(kernel("", "", fence), config)})
       CHECK_MESSAGE(right.ok(), text(right));
-    checkFinding(run(kernel("", "", ""), config), FindingKind::MissingFence, "which warp 1 has written by an ordinary store");
-    checkFinding(run(kernel("", fence, ""), config), FindingKind::MissingFence, "which warp 1 has written by an ordinary store");
+    checkFinding(run(kernel("", "", ""), config), FindingKind::MissingFence,
+                 "which warp 1 has written by an ordinary store");
+    checkFinding(run(kernel("", fence, ""), config), FindingKind::MissingFence,
+                 "which warp 1 has written by an ordinary store");
   });
 }
 
-TEST_CASE("what a loop of loads overruns is found in every schedule: a ring of two slots without and with its empty barriers") {
-  // Thread 32 loads step k into slot k % 2 (full barriers at 0, 8), warp 0 sums; empty barriers at 16, 24 unless left out.
+TEST_CASE("what a loop of loads overruns is found in every schedule: a ring of two slots without and with its empty "
+          "barriers") {
+  // Thread 32 loads step k into slot k % 2 (full barriers at 0, 8), warp 0 sums; empty barriers at 16, 24 unless left
+  // out.
   auto kernel = [](bool waitsForEmpty) {
     return "(" + kMap + R"(, ptr addrspace(1) %out) {
 entry:
   %t = call i32 @tlx.nv.tid.x()
   %s = call ptr addrspace(3) @tlx.smem.base()
-)" + sharedAt("f1", 8) + sharedAt("e0", 16) + sharedAt("e1", 24) + R"(  %first = icmp eq i32 %t, 0
+)" + sharedAt("f1", 8) +
+           sharedAt("e0", 16) + sharedAt("e1", 24) + R"(  %first = icmp eq i32 %t, 0
   br i1 %first, label %init, label %start
 init:
   call void @tlx.nv.mbarrier.init(ptr addrspace(3) %s, i32 1)
@@ -578,8 +685,10 @@ p:
   %epar = xor i32 %par, 1
   br label %pw
 pw:
-)" + (waitsForEmpty ? "  %pok = call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %empty, i32 %epar)\n  br i1 %pok, label %pgo, label %pw\n"
-                    : "  br label %pgo\n") +
+)" +
+           (waitsForEmpty ? "  %pok = call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %empty, i32 %epar)\n  br i1 "
+                            "%pok, label %pgo, label %pw\n"
+                          : "  br label %pgo\n") +
            R"(pgo:
   %so = shl i32 %slot, 10
   %so1 = add i32 %so, 1024
