@@ -151,12 +151,13 @@ Value *Generator::groupOffset(const layout::TileLayout &tile, const layout::Shar
   return sum;
 }
 
-/// A matrix in shared memory: the descriptor of its first element, to which constants are added (in 64 bits: one uniform addition each).
+/// A matrix in shared memory: the low word of the descriptor of its first element, to which constants are added. (Additions in 64 bits would
+/// save an instruction each, but ptxas 12.8 makes wrong code of them: attention of D = 80 gave wrong results on an H200.)
 struct Generator::Matrix {
   const layout::SharedLayout *layout;
   unsigned bits;
   features::MatrixDescriptor shape;
-  Value *first; // i64
+  Value *low; // i32
 };
 
 Generator::Matrix Generator::matrix(const ir::Op &op, unsigned operand, bool rowsOfD, const layout::TileLayout &acc) {
@@ -179,14 +180,14 @@ Generator::Matrix Generator::matrix(const ir::Op &op, unsigned operand, bool row
     Value *units = b.CreateAnd(b.CreateLShr(window, 4), b.getInt32(0x3fff));
     return b.CreateAdd(units, b.getInt32(constant));
   });
-  Value *low = b.CreateAdd(base, bufferUnits(op.operand(operand)));
-  m.first = b.CreateOr(b.CreateZExt(low, b.getInt64Ty()), b.getInt64(shape->bits() & ~uint64_t(0xffffffff)));
+  m.low = b.CreateAdd(base, bufferUnits(op.operand(operand)));
   return m;
 }
 
 Value *Generator::descriptorAt(const Matrix &m, int64_t row, int64_t k) {
   const int64_t bytes = m.layout->offsetOf({int32_t(row), int32_t(k)}) * m.bits / 8;
-  return bytes ? b.CreateAdd(m.first, b.getInt64(bytes >> 4)) : m.first;
+  Value *low = bytes ? b.CreateAdd(m.low, b.getInt32(unsigned(bytes >> 4))) : m.low;
+  return b.CreateOr(b.CreateZExt(low, b.getInt64Ty()), b.getInt64(m.shape.bits() & ~uint64_t(0xffffffff)));
 }
 
 static StringRef kindName(ir::Scalar s) {

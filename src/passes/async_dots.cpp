@@ -157,6 +157,22 @@ bool holdsDot(Op &op) {
 
 } // namespace
 
+namespace {
+/// A in registers is read until its dot has retired: in the next iteration a wait for that must stand before they are written again. (Which
+/// registers a new value gets is the assembler's choice; on an H200 it has been seen to take these.)
+bool waitsBefore(const Op &dot, const Block &body) {
+  const Value *a = dot.operand(0);
+  if (a->type.isBuffer()) return true;
+  int64_t issued = 0; // in this iteration, all behind the last one's
+  for (const Op &op : body) {
+    if (&op == &dot || &op == a->def()) return false;
+    if (op.is(Opcode::AsyncDotWait) && op.intAttr(Attr::pending) <= issued) return true;
+    issued += op.is(Opcode::AsyncDot);
+  }
+  return false;
+}
+} // namespace
+
 Op *deferDots(Module &module, Op &loop, bool releases) {
   Block &body = loop.body();
   Op *yield = body.terminator();
@@ -180,7 +196,7 @@ Op *deferDots(Module &module, Op &loop, bool releases) {
     Op *dot = wait->operand(0)->def();
     const Use use = wait->result()->uses().front();
     if (use.op != yield || !dot || !dot->is(Opcode::AsyncDot) || dot->parent() != &body || !dot->result()->hasOneUse()) continue;
-    if (!lasts(dot->operand(0), loop, releases) || !lasts(dot->operand(1), loop, releases)) continue;
+    if (!lasts(dot->operand(0), loop, releases) || !lasts(dot->operand(1), loop, releases) || !waitsBefore(*dot, body)) continue;
     // The value of the iteration before and the dot's result share their registers: the dot goes on with that value, or starts from one
     // that is no longer in flight, and everybody else has read it before the dot.
     Value *arg = body.arg(1 + use.index), *from = dot->operand(2);
