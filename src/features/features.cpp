@@ -129,7 +129,9 @@ std::string_view nearestMmaType(const Target &target, std::string_view scalar) {
   for (auto [ocp, fnuz] : {std::pair<std::string_view, std::string_view>{"f8e4m3", "f8e4m3fnuz"}, {"f8e5m2", "f8e5m2fnuz"}})
     for (auto [has, other] : {std::pair{ocp, fnuz}, {fnuz, ocp}})
       if (scalar == has)
-        if (auto type = mmaType(target, other, ""); type && !mmaInstructions(target, *type).empty()) return other;
+        if (auto type = mmaType(target, other, "");
+            type && (!mmaInstructions(target, *type).empty() || (target.wgmma && other == ocp)))
+          return other;
   return "f16";
 }
 

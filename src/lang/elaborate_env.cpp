@@ -140,6 +140,10 @@ Val Elaborator::report(Diag id, Loc loc, std::string message) {
   return Val::poison();
 }
 
+Val Elaborator::notNumber(Loc loc, llvm::StringRef what, const Val &v) {
+  return error(v.isDesc() ? Diag::ElDescUse : Diag::ElNotNumber, loc, what, describe(v));
+}
+
 void Elaborator::note(Loc loc, std::string message) {
   if (!lastWasNew || !loc.known()) return;
   auto &notes = const_cast<Diagnostic &>(diags.all().back()).notes;

@@ -76,7 +76,7 @@ Val Elaborator::evalUnary(const Unary &e) {
   Val v = value(*e.operand);
   if (v.isPoison()) return v;
   std::string op(spelling(e.op));
-  if (!v.isArithmetic()) return error(Diag::ElNotNumber, e.opLoc, "'" + op + "'", describe(v));
+  if (!v.isArithmetic()) return notNumber(e.opLoc, "'" + op + "'", v);
   ir::Scalar type = v.scalar();
   bool isBool = type == ir::Scalar::I1;
   switch (e.op) {
@@ -221,8 +221,8 @@ Val Elaborator::binary(BinaryOp op, const Val &a, const Val &c, Loc opLoc, Loc a
   std::string what = "'" + std::string(spelling(op)) + "'";
   if (a.isPointerLike() || c.isPointerLike()) return pointerArith(op, a, c, opLoc);
   if (isComparison(op)) return compare(op, a, c, opLoc);
-  if (!a.isArithmetic()) return error(Diag::ElNotNumber, aLoc, what, describe(a));
-  if (!c.isArithmetic()) return error(Diag::ElNotNumber, cLoc, what, describe(c));
+  if (!a.isArithmetic()) return notNumber(aLoc, what, a);
+  if (!c.isArithmetic()) return notNumber(cLoc, what, c);
   if (a.isNumber() && c.isNumber()) return foldBinary(op, a, c, opLoc);
 
   bool shift = op == BinaryOp::Shl || op == BinaryOp::Shr;
@@ -254,7 +254,7 @@ Val Elaborator::compare(BinaryOp op, const Val &a, const Val &c, Loc opLoc) {
     return Val::boolean(same == (op == BinaryOp::Eq));
   }
   for (const Val *v : {&a, &c})
-    if (!v->isArithmetic()) return error(Diag::ElNotNumber, opLoc, what, describe(*v));
+    if (!v->isArithmetic()) return notNumber(opLoc, what, *v);
   if (a.isNumber() && c.isNumber()) return foldBinary(op, a, c, opLoc);
   auto type = commonType(a, c, opLoc, what);
   if (!type) return Val::poison();
@@ -424,6 +424,7 @@ Val Elaborator::evalMember(const Member &e) {
   Val v = value(*e.object);
   if (v.isPoison()) return v;
   if (e.member.text == "T") {
+    if (v.isDesc()) return error(Diag::ElDescTile, e.loc, ".T", describe(v));
     if (!v.isTile() || v.v->type.rank() != 2) return error(Diag::ElTransRank, e.loc, describe(v));
     ++operations;
     return Val::runtime(b().trans(v.v, {1, 0}));

@@ -35,7 +35,7 @@ llvm::ArrayRef<Builtin> mathBuiltins() {
 
 bool Elaborator::arithmetic(const CallArgs &a, unsigned i) {
   const Val &v = a.vals[i];
-  if (!v.isArithmetic()) return error(Diag::ElNotNumber, a.locs[i], a.name, describe(v)), false;
+  if (!v.isArithmetic()) return notNumber(a.locs[i], a.name, v), false;
   Scalar s = v.scalar();
   if (s == Scalar::I1) return error(Diag::ElBoolArith, a.locs[i], a.name), false;
   if (ir::isFp8(s)) return error(Diag::ElFp8Arith, a.locs[i], a.name, ir::scalarName(s)), false;
@@ -248,7 +248,7 @@ Val Elaborator::opWhere(CallArgs &a) {
       return error(Diag::ElParamType, a.locs[2], "b", x.v->type.element().str(), y.v->type.element().str());
   } else {
     for (unsigned i = 1; i < 3; ++i)
-      if (!a.vals[i].isArithmetic()) return error(Diag::ElNotNumber, a.locs[i], a.name, describe(a.vals[i]));
+      if (!a.vals[i].isArithmetic()) return notNumber(a.locs[i], a.name, a.vals[i]);
   }
   if (c.isBool() && x.isNumber() && y.isNumber()) {
     auto type = commonType(x, y, a.loc, a.name);

@@ -187,7 +187,12 @@ static std::optional<Offsets> blockOffsets(Elaborator &e, const CallArgs &a, ir:
       e.error(Diag::ElDescOffset, v.loc.known() ? v.loc : a.locs[1], e.describe(v));
       return std::nullopt;
     }
-    ir::Value *value = e.materializeAs(v, Scalar::I32, v.loc.known() ? v.loc : a.locs[1], "the offset of a block");
+    const Loc loc = v.loc.known() ? v.loc : a.locs[1];
+    if (adapts && v.i != int32_t(v.i)) {
+      e.error(Diag::ElDescOffsetRange, loc, v.i);
+      return std::nullopt;
+    }
+    ir::Value *value = e.materializeAs(v, Scalar::I32, loc, "the offset of a block");
     if (!value) return std::nullopt;
     out.push_back(value);
   }

@@ -184,12 +184,12 @@ Val Elaborator::combineAlong(CallArgs &a, bool isScan) {
   for (const Val &v : tiles) {
     if (!v.isTile() || !v.isArithmetic()) return error(Diag::ElNeedsTile, a.locs[0], a.name, describe(v));
     if (v.shape() != tiles[0].shape())
-      return error(Diag::ElReduceShapes, a.locs[0], shapeText(tiles[0].shape()), shapeText(v.shape()));
+      return error(Diag::ElReduceShapes, a.locs[0], a.name, shapeText(tiles[0].shape()), shapeText(v.shape()));
     operands.push_back(v.v);
   }
   auto axis = axisOf(a, 1, operands[0]->type.rank());
   if (!axis) return Val::poison();
-  if (!a.vals[2].is(Val::Kind::Fn)) return error(Diag::ElCombinerFn, a.locs[2], describe(a.vals[2]));
+  if (!a.vals[2].is(Val::Kind::Fn)) return error(Diag::ElCombinerFn, a.locs[2], a.name, describe(a.vals[2]));
   bool ok = true;
   ++operations;
   auto combine = [&](llvm::ArrayRef<ir::Value *> l, llvm::ArrayRef<ir::Value *> r) {

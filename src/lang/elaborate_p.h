@@ -211,6 +211,8 @@ public:
     return report(id, loc, llvm::formatv(false, diagText(id), std::forward<Args>(args)...).str());
   }
   Val report(Diag id, Loc loc, std::string message);
+  /// Where a number is needed: of a descriptor, with what it has instead.
+  Val notNumber(Loc loc, llvm::StringRef what, const Val &v);
   /// Adds a note to the last error, unless that was a repetition.
   void note(Loc loc, std::string message);
   bool step(Loc loc); ///< counts; false once a limit is passed

@@ -433,6 +433,11 @@ Flow Elaborator::ret(const Return &s) {
   Loc loc = s.value ? s.value->loc : s.loc;
   std::vector<ir::Value *> values;
   for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].isDesc()) { // a value that control flow chooses; each descriptor is a parameter of its own
+      if (!f.badReturn) error(Diag::ElReturnDesc, loc);
+      f.badReturn = true;
+      return kReturns;
+    }
     if (!parts[i].isNumber() && !parts[i].isRuntime()) {
       error(Diag::ElReturnKind, loc, describe(parts[i]));
       f.badReturn = true;

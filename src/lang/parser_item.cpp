@@ -286,9 +286,14 @@ TypePtr Parser::parseNamedType() {
   if (descriptor) {
     type->kind = TypeExpr::TensorDesc;
     type->name.clear();
-    if (!expect(Tok::Less)) return nullptr;
+    auto form = [&](bool there) { // of what belongs here next
+      if (!there) failHere(Diag::SynTensorDesc);
+      return there;
+    };
+    if (!form(at(Tok::Less)) || !expect(Tok::Less)) return nullptr;
     type->element = parseType();
-    if (!type->element || !expect(Tok::Comma) || !parseShape(type->shape) || !expect(Tok::Greater)) return nullptr;
+    if (!type->element || !form(at(Tok::Comma)) || !expect(Tok::Comma) || !form(at(Tok::LBracket))) return nullptr;
+    if (!parseShape(type->shape) || !expect(Tok::Greater)) return nullptr;
   } else if (at(Tok::LBracket)) {
     auto tile = std::make_unique<TypeExpr>();
     tile->kind = TypeExpr::Tile;

@@ -257,6 +257,10 @@ StmtPtr Parser::parseWhile() {
   advance();
   ExprPtr cond = parseExpr();
   Loc loc = since(start);
+  if (cond && at(Tok::Comma)) {
+    failHere(Diag::SynWhileAttr);
+    cond.reset();
+  }
   if (!cond && !skipToBlock()) return nullptr;
   Scoped<bool> loop(context.loop, true);
   BlockPtr body = parseBody("while");

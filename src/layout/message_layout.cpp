@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "layout/message_layout.h"
 
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace tlx::layout {
 
 namespace {
 constexpr unsigned kSwizzles[] = {128, 64, 32, 0};
-constexpr int64_t kMaxBox = 256;
+constexpr int64_t kMaxBox = 256, kMessageAlign = 128; // elements, bytes
+
+/// Columns of a message without a pattern: all, or equal parts that start where a message may; 0 if there are none.
+int64_t plainColumns(int64_t columns, int64_t bytes) {
+  if (columns <= kMaxBox) return columns;
+  for (int64_t part = kMaxBox; part > 0; --part)
+    if (columns % part == 0 && part * bytes % kMessageAlign == 0) return part;
+  return 0;
+}
 } // namespace
 
 std::optional<SharedLayout> messageLayout(llvm::ArrayRef<int64_t> shape, unsigned bits, unsigned swizzle) {
@@ -19,8 +28,8 @@ std::optional<SharedLayout> messageLayout(llvm::ArrayRef<int64_t> shape, unsigne
     if (width * bytes < swizzle) return std::nullopt;
     width = swizzle / bytes;
   } else {
-    // Without a pattern the tile is plainly row-major: one box, if it is no wider than a message can be.
-    if (shape[inner] > kMaxBox) return std::nullopt;
+    // Without a pattern the tile is plainly row-major: a row is one message or several.
+    if (!plainColumns(shape[inner], bytes)) return std::nullopt;
   }
   if ((swizzle ? width : shape[inner]) * bytes % 16) return std::nullopt;
   const int64_t pitch = swizzle ? width : shape[inner]; // elements from row to row
@@ -69,6 +78,17 @@ std::optional<SharedLayout> messageLayout(llvm::ArrayRef<int64_t> shape, unsigne
   return std::nullopt;
 }
 
+std::string messageProblem(llvm::ArrayRef<int64_t> shape, unsigned bits) {
+  if (messageLayout(shape, bits)) return "";
+  const int64_t columns = shape.empty() ? 0 : shape.back(), bytes = bits / 8;
+  if (columns * bytes % 16)
+    return llvm::formatv("its rows have {0} bytes, which is no multiple of 16; make the last extent a multiple of {1}",
+                         columns * bytes, 16 / bytes);
+  return llvm::formatv("its rows of {0} elements are more than the {1} of a message, and have no equal parts of whole {2} "
+                       "bytes; make the last extent a power of two, or the others a multiple of 8",
+                       columns, kMaxBox, kMessageAlign);
+}
+
 std::optional<Messages> messagesOf(const SharedLayout &layout, unsigned bits) {
   llvm::ArrayRef<int64_t> shape = layout.shape();
   const unsigned rank = shape.size();
@@ -80,11 +100,12 @@ std::optional<Messages> messagesOf(const SharedLayout &layout, unsigned bits) {
     m.box.resize(rank);
     bool cut = false; // a dimension was cut: those outside it go one by one
     for (unsigned d = rank; d-- > 0;) {
-      int64_t extent = d + 1 == rank && swizzle ? swizzle / (bits / 8) : shape[d];
+      const bool isColumns = d + 1 == rank;
+      int64_t extent = !isColumns ? shape[d] : swizzle ? swizzle / (bits / 8) : plainColumns(shape[d], bits / 8);
       if (cut) extent = 1;
       while (extent > kMaxBox && extent % 2 == 0) extent /= 2;
       if (extent > kMaxBox) extent = 1;
-      if (d + 1 < rank && extent < shape[d]) cut = true;
+      if (!(isColumns && swizzle) && extent < shape[d]) cut = true;
       m.box[d] = uint32_t(extent);
     }
     Coord at(rank, 0);

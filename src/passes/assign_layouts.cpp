@@ -205,6 +205,17 @@ struct Assigner {
   }
 
   // --- matrix instructions --------------------------------------------------------------------------------------
+  /// Why a dot of 8-bit floats does not go through wgmma.
+  std::string wgmmaLacks(int64_t m, int64_t n, int64_t k) const {
+    const unsigned warps = module.kernel.numWarps;
+    if (warps % 4) return llvm::formatv("num_warps to be a multiple of 4, not {0}", warps);
+    if (m % 64) return llvm::formatv("M to be a multiple of 64, not {0}", m);
+    if (k % 32) return llvm::formatv("K to be a multiple of 32 for 8-bit types, not {0}", k);
+    if (!features::planWgmma(m, n, k, 8, false, warps))
+      return llvm::formatv("a tile that {0} warpgroups can share: {1} x {2} is none", warps / 4, m, n);
+    return llvm::formatv("K as the contiguous dimension of both operands: load B as a tile [{0}, {1}] and pass its .T", n, k);
+  }
+
   bool planDot(Op &op, const AxisAnalysis &axis) {
     Type a = op.operand(0)->type, acc = op.operand(2)->type;
     int64_t m = acc.shape()[0], n = acc.shape()[1], k = a.shape()[1];
@@ -222,6 +233,12 @@ struct Assigner {
     llvm::ArrayRef<features::MmaInstruction> list;
     if (typeA && typeB) list = features::mmaInstructions(target, *typeA, *typeB);
     if (list.empty() && scalarBytes(a.scalar()) == 1) { // 8-bit types have no meaning beyond the units'; wide floats have scalar code
+      const Scalar right = op.operand(1)->type.scalar();
+      auto onWgmma = [](Scalar s) { return s == Scalar::F8E4M3 || s == Scalar::F8E5M2; };
+      if (target.wgmma && onWgmma(a.scalar()) && onWgmma(right)) {
+        diagnostics.report(Diag::DotForm, op.loc, scalarName(a.scalar()), scalarName(right), target.name, wgmmaLacks(m, n, k));
+        return false;
+      }
       Scalar lacking = typeA && features::mmaInstructions(target, *typeA).empty() ? a.scalar() : op.operand(1)->type.scalar();
       diagnostics.report(Diag::DotUnsupported, op.loc, scalarName(lacking).str(), target.name,
                          std::string(features::nearestMmaType(target, scalarName(lacking))));

@@ -37,7 +37,9 @@ struct Lowering {
 
   const layout::SharedLayout *messageLayoutOf(Type tile, Loc loc) {
     auto made = layout::messageLayout(tile.shape(), 8 * scalarBytes(tile.scalar()));
-    if (!made) diagnostics.report(Diag::DescriptorBlock, loc, tile.str());
+    if (!made)
+      diagnostics.report(Diag::DescriptorBlock, loc, tile.str(),
+                         layout::messageProblem(tile.shape(), 8 * scalarBytes(tile.scalar())));
     return made ? module.context.unique(*made) : nullptr;
   }
 

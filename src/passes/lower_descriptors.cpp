@@ -166,7 +166,17 @@ private:
 bool lowerDescriptors(Module &module, const features::Target &target, Diagnostics &diagnostics) {
   bool any = false;
   for (unsigned i = 0; i < module.kernel.body.numArgs(); ++i) any |= isDescriptor(module.kernel.body.arg(i));
-  if (target.tma || !any) return true;
+  if (!any) return true;
+  if (target.tma) { // each use of an argument says how its map is encoded
+    bool good = true;
+    module.kernel.body.walk([&](Op &op) {
+      if (!op.is(Opcode::DescLoad) && !op.is(Opcode::DescStore)) return;
+      if (op.operand(0)->block() == &module.kernel.body) return;
+      diagnostics.report(Diag::DescriptorChoice, op.loc, target.name);
+      good = false;
+    });
+    return good;
+  }
   if (!Lowering(module, target, diagnostics).run()) return false;
   simplify(module); // equal blocks share their offsets and masks, and what a loop does not change leaves it
   return true;

@@ -72,8 +72,31 @@ int64_t alignmentOf(Type t) {
   return messages ? std::max<int64_t>(kAlign, layout::swizzleAlignment(messages->swizzle)) : kAlign;
 }
 
+/// What meets the memory of `v`: directly, through a slot, or seen transposed.
+void usersOf(const Value *v, llvm::SmallVectorImpl<const Op *> &users) {
+  for (const Use &use : v->uses())
+    if (use.op->is(Opcode::SubView) || use.op->is(Opcode::LocalTrans)) usersOf(use.op->result(), users);
+    else users.push_back(use.op);
+}
+
+std::string purposeOf(const Op &alloc) {
+  const Type t = alloc.result()->type;
+  if (t.kind() == Type::Kind::Barrier) return llvm::formatv("{0} mbarriers", t.depth());
+  llvm::SmallVector<const Op *, 8> users;
+  usersOf(alloc.result(), users);
+  auto used = [&](Opcode opcode) { return llvm::any_of(users, [&](const Op *op) { return op->is(opcode); }); };
+  const char *what = used(Opcode::AsyncDescLoad)    ? "blocks that TMA loads"
+                     : used(Opcode::AsyncDescStore) ? "a block on its way to desc.store"
+                     : used(Opcode::AsyncCopy)      ? "loads straight into shared memory"
+                     : t.depth() > 1                ? "loads through registers"
+                     : used(Opcode::AsyncDot)       ? "an operand of wgmma"
+                                                    : "a tile that changes its layout";
+  return t.depth() > 1 ? llvm::formatv("ring of {0}: {1}", t.depth(), what).str() : what;
+}
+
 std::string line(const BufferRange &b) {
-  return llvm::formatv("\n  {0,8} .. {1,8}  {2}  (line {3})", b.offset, b.offset + b.bytes, b.alloc->result()->type.str(), b.alloc->loc.line);
+  return llvm::formatv("\n  {0,8} .. {1,8}  {2}  {3} (line {4})", b.offset, b.offset + b.bytes,
+                       b.alloc->result()->type.str(), purposeOf(*b.alloc), b.alloc->loc.line);
 }
 
 } // namespace
@@ -133,8 +156,13 @@ bool planMemory(Module &module, const features::Target &target, Diagnostics &dia
   if (total > int64_t(target.sharedBytes)) {
     std::string map;
     llvm::stable_sort(placed, [](BufferRange *a, BufferRange *b) { return a->offset < b->offset; });
-    for (BufferRange *b : placed) map += line(*b);
-    diagnostics.report(Diag::SharedOverflow, module.kernel.loc, total, target.name, target.sharedBytes, map);
+    bool ring = false;
+    for (BufferRange *b : placed) {
+      map += line(*b);
+      ring |= b->alloc->is(Opcode::LocalAlloc) && b->alloc->result()->type.depth() > 1;
+    }
+    diagnostics.report(Diag::SharedOverflow, module.kernel.loc, total, target.name, target.sharedBytes,
+                       ring ? "lower num_stages or take smaller tiles" : "take smaller tiles", map);
     return false;
   }
   module.properties.plannedMemory = true;

@@ -152,6 +152,15 @@ TEST_CASE("descriptors: an edge inside a vector") {
     }
 }
 
+// More than a message holds, in rows that no swizzle pattern fits.
+TEST_CASE("descriptors: long rows") {
+  for (const std::string &target : targets()) {
+    check({"f32", {512}, {700}, {{0}, {188}, {300}, {-8}}}, target);
+    check({"i8", {3, 512}, {4, 1000}, {{0, 0}, {1, 488}, {2, 600}}}, target);
+    check({"f16", {2, 2, 384}, {3, 3, 400}, {{0, 0, 0}, {1, 1, 16}, {2, 2, 120}}}, target);
+  }
+}
+
 TEST_CASE("descriptors: a block with odd factors") {
   for (const std::string &target : targets())
     check({"f16", {48, 80}, {50, 100}, {{0, 0}, {2, 20}, {16, 64}, {-1, -8}}, 4}, target);

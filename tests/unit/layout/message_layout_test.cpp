@@ -80,20 +80,28 @@ bool possible(llvm::ArrayRef<int64_t> shape, unsigned bits, unsigned swizzle) {
   for (int64_t e : shape.drop_back()) rows *= e;
   return inner % swizzle == 0 && rows % 8 == 0;
 }
+
+/// The same without a swizzle: a message has at most 256 columns, rows of 16 bytes, and starts at a multiple of 128 bytes.
+bool possiblePlain(int64_t columns, unsigned bits) {
+  const int64_t bytes = bits / 8;
+  bool parts = false;
+  for (int64_t part = 1; part <= 256; ++part) parts |= columns % part == 0 && part * bytes % 128 == 0;
+  return columns * bytes % 16 == 0 && (columns <= 256 || parts);
+}
 } // namespace
 
 TEST_CASE("messages: matrices of every width and height, all swizzles") {
   unsigned found = 0;
   for (unsigned bits : {8u, 16u, 32u, 64u})
     for (int64_t rows : {1, 2, 3, 8, 12, 16, 24, 40, 64, 80, 120, 208, 256, 320, 512})
-      for (int64_t columns : {8, 16, 32, 48, 64, 80, 96, 128, 176, 192, 208, 240, 256, 320})
+      for (int64_t columns : {8, 16, 32, 48, 64, 80, 96, 128, 176, 192, 208, 240, 256, 320, 384, 480, 512, 960, 1024})
         for (unsigned swizzle : {0u, 32u, 64u, 128u}) {
           if (rows * columns > 40000) continue;
           const Shape shape{rows, columns};
           CAPTURE(text(shape, bits, swizzle));
           const auto l = messageLayout(shape, bits, swizzle);
           if (swizzle) REQUIRE(l.has_value() == possible(shape, bits, swizzle));
-          else REQUIRE(l.has_value() == (columns <= 256 && columns * bits / 8 % 16 == 0));
+          else REQUIRE(l.has_value() == possiblePlain(columns, bits));
           if (!l) continue;
           ++found;
           checkMessages(*l, bits);
@@ -102,7 +110,7 @@ TEST_CASE("messages: matrices of every width and height, all swizzles") {
 }
 
 TEST_CASE("messages: every rank") {
-  const std::vector<Shape> shapes{{16},         {64},          {256},          {48},           {2, 8, 64},     {3, 16, 32},    {4, 6, 64},       {2, 24, 64},
+  const std::vector<Shape> shapes{{16},         {64},          {256},          {48},    {512}, {3, 2, 384}, {8192},          {2, 8, 64},     {3, 16, 32},    {4, 6, 64},       {2, 24, 64},
                                   {5, 8, 96},   {1, 128, 64},  {128, 1, 64},   {2, 4, 64},     {2, 2, 2, 64},  {3, 5, 8, 16},  {2, 320, 32},     {3, 1, 8, 32},
                                   {1, 1, 1, 64}, {2, 3, 2, 2, 32}, {2, 2, 2, 2, 64}, {1, 1, 1, 8, 128}, {2, 1, 16, 1, 16}, {15, 16, 16}, {2, 2, 6, 48}, {4, 12, 80}};
   unsigned found = 0;
@@ -154,6 +162,17 @@ TEST_CASE("messages: a 256-wide row of f16 is four boxes, a tall tile two") {
   REQUIRE(tall);
   CHECK(tall->list.size() == 2);
   CHECK(tall->box == llvm::SmallVector<uint32_t, 5>{256, 64});
+  const auto row = messagesOf(*messageLayout({512}, 32), 32);
+  REQUIRE(row);
+  CHECK(row->swizzle == 0);
+  CHECK(row->box == llvm::SmallVector<uint32_t, 5>{256});
+  CHECK(row->list.size() == 2);
+  CHECK(row->list[1].offset == 256);
+  const auto rows = messagesOf(*messageLayout({3, 384}, 8), 8); // one by one: a message is no rectangle of longer rows
+  REQUIRE(rows);
+  CHECK(rows->box == llvm::SmallVector<uint32_t, 5>{1, 128});
+  CHECK(rows->list.size() == 9);
+  CHECK_FALSE(messageLayout({3, 480}, 8)); // 240 bytes are no place for a message to start
 }
 
 TEST_CASE("messages: layouts that TMA does not write") {
