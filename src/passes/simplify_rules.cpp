@@ -69,6 +69,8 @@ struct Rules {
   bool selection();
   bool casts();
   bool shapes();
+  /// convert(trans(load p)) == trans(convert(load p)): where the load becomes a ring, the conversion is how the ring is read
+  bool convertBeforeTrans();
   bool pointers();
   bool memory();
   bool forLoop();
@@ -287,6 +289,7 @@ bool Rules::shapes() {
       op->setOperand(0, inner->operand(0));
       return true;
     }
+    if (convertBeforeTrans()) return true;
     return becomes(x(0)); // where it already has the layout
   }
   if (op->is(Trans) && !llvm::is_sorted(op->listAttr(Attr::perm))) return false;
@@ -302,6 +305,21 @@ bool Rules::shapes() {
       }
   if (op->is(ExpandDims)) return false;
   return becomes(x(0)); // broadcast, reshape to the same type; identical permutation
+}
+
+bool Rules::convertBeforeTrans() {
+  Op *trans = defBy(x(0), Opcode::Trans);
+  if (!trans || !type().layout() || x(0)->type == type() || !defBy(trans->operand(0), Opcode::Load)) return false;
+  const llvm::ArrayRef<int64_t> perm = trans->listAttr(Attr::perm);
+  llvm::SmallVector<unsigned, 4> forth(perm.begin(), perm.end()), back(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) back[perm[i]] = unsigned(i);
+  const layout::TileLayout *before = module.context.unique(layout::transpose(*type().layout(), back));
+  if (module.context.unique(layout::transpose(*before, forth)) != type().layout()) return false;
+  Value *stored = trans->operand(0);
+  Value *read = b.create(Opcode::ConvertLayout, {stored}, stored->type.withLayout(before))->result();
+  Op *turned = b.create(Opcode::Trans, {read}, type());
+  turned->setAttr(Attr::perm, std::vector<int64_t>(perm.begin(), perm.end()));
+  return becomes(turned->result());
 }
 
 bool Rules::pointers() {
