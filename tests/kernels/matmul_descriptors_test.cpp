@@ -4,7 +4,7 @@
 // descriptors demand, with NaN between.
 #include <doctest/doctest.h>
 
-#include "harness.h"
+#include "references.h"
 
 using namespace harness;
 
@@ -40,68 +40,6 @@ CompileSpec specOf(const Config &c) {
           {}};
 }
 
-/// A matrix in memory: rows `ld` elements apart, a multiple of 16 bytes with at least one element between them.
-struct Matrix {
-  int rows, cols, ld;
-  Tensor values;
-  Matrix(const std::string &type, int rows, int cols)
-      : rows(rows), cols(cols), ld(int((cols + 16 / sizeOf(type)) / (16 / sizeOf(type)) * (16 / sizeOf(type)))),
-        values(type, size_t(rows) * ld) {
-    values.poison();
-  }
-  size_t at(int r, int c) const { return size_t(r) * ld + c; }
-  double get(int r, int c) const { return values.get(at(r, c)); }
-  void fillWith(Rng &rng, Fill how, int bound) {
-    Tensor row(values.type(), cols);
-    for (int r = 0; r < rows; ++r) {
-      fill(row, rng, how, bound);
-      for (int c = 0; c < cols; ++c) values.set(at(r, c), row.get(c));
-    }
-  }
-  tlx::Tensor argument(const tlx::Buffer &b) const { return tensor(b, values, {rows, cols}, {ld, 1}); }
-};
-
-bool poisoned(const Tensor &t, size_t i) {
-  const uint8_t *p = static_cast<const uint8_t *>(t.data()) + i * sizeOf(t.type());
-  return std::all_of(p, p + sizeOf(t.type()), [](uint8_t b) { return b == 0xff; });
-}
-
-/// out[m, n] against want ± tolerance; what lies between the rows must still be poison.
-void check(const Matrix &out, const std::vector<double> &want, const std::vector<double> &tolerance,
-           const std::string &setting) {
-  double worst = 0;
-  int row = 0, col = 0;
-  for (int m = 0; m < out.rows; ++m) {
-    for (int n = 0; n < out.cols; ++n) {
-      size_t i = size_t(m) * out.cols + n;
-      double got = out.get(m, n), ratio = got == want[i]     ? 0
-                                          : tolerance[i] > 0 ? std::fabs(got - want[i]) / tolerance[i]
-                                                             : INFINITY;
-      if (std::isnan(ratio)) ratio = INFINITY;
-      if (ratio > worst) worst = ratio, row = m, col = n;
-    }
-    for (int n = out.cols; n < out.ld; ++n)
-      CHECK_MESSAGE(poisoned(out.values, out.at(m, n)), setting, ": written behind row ", m);
-  }
-  CHECK_MESSAGE(worst <= 1, setting, ": element (", row, ", ", col, ") is ", out.get(row, col), ", should be ",
-                want[size_t(row) * out.cols + col]);
-}
-
-/// The products of stored matrices, and of their magnitudes.
-void multiply(const Matrix &a, bool ta, const Matrix &b, bool tb, const Shape &s, std::vector<double> &want,
-              std::vector<double> &magnitude) {
-  want.assign(size_t(s.m) * s.n, 0), magnitude.assign(want.size(), 0);
-  for (int m = 0; m < s.m; ++m)
-    for (int k = 0; k < s.k; ++k) {
-      double x = ta ? a.get(k, m) : a.get(m, k);
-      for (int n = 0; n < s.n; ++n) {
-        double y = tb ? b.get(n, k) : b.get(k, n);
-        want[size_t(m) * s.n + n] += x * y;
-        magnitude[size_t(m) * s.n + n] += std::fabs(x * y);
-      }
-    }
-}
-
 int tilesOf(const Config &c, const Shape &s) {
   return (s.m + c.bm - 1) / c.bm * ((s.n + c.bn - 1) / c.bn);
 }
@@ -117,14 +55,7 @@ void run(const Program &p, const Config &c, const Shape &s, const std::string &t
   Matrix a(c.type, c.ta ? s.k : s.m, c.ta ? s.m : s.k), b(c.type, c.tb ? s.n : s.k, c.tb ? s.k : s.n),
       out(c.out, s.m, s.n);
   a.fillWith(rng, how, bound), b.fillWith(rng, how, bound);
-  std::vector<double> want, tolerance;
-  multiply(a, c.ta, b, c.tb, s, want, tolerance);
-  // Sums in f32 of products that are exact in it; f32 operands are cut to tf32's 10 bits. One rounding to the type of
-  // C.
-  double sums = c.type == "f32" ? 0x1p-9 : c.type == "f64" ? 0x1p-46 : 0x1p-20;
-  double store = c.out == "f16" ? 0x1p-11 : c.out == "bf16" ? 0x1p-8 : c.out == "f64" ? 0 : 0x1p-24;
-  for (size_t i = 0; i < want.size(); ++i)
-    tolerance[i] = how == Fill::Integers ? 0 : sums * tolerance[i] + store * std::fabs(want[i]);
+  const Expected want = expectProduct(multiply(a, c.ta, b, c.tb, s.m, s.n, s.k), out, c.type, how);
   auto da = upload(a.values), db = upload(b.values);
   for (const Setting &setting : settings(target, seeds)) {
     out.values.poison();
@@ -132,7 +63,8 @@ void run(const Program &p, const Config &c, const Shape &s, const std::string &t
     CHECK(p.run({uint32_t(programs ? programs : tilesOf(c, s))},
                 {a.argument(da), b.argument(db), out.argument(dout), s.m, s.n, s.k}, setting) == "");
     download(out.values, dout);
-    check(out, want, tolerance, setting.text());
+    std::string wrong = mismatch(out.values, want, out.ld);
+    CHECK_MESSAGE(wrong == "", setting.text(), " ", wrong);
   }
 }
 const std::vector<Shape> kRagged{{64, 64, 64}, {65, 63, 33}, {1, 1, 1}, {100, 1, 70},
@@ -205,18 +137,8 @@ TEST_CASE("matmul_persistent: any number of programs") {
 }
 
 TEST_CASE("matmul_bias_act: every activation") {
-  struct Activation {
-    const char *name;
-    double (*of)(double);
-  };
-  const Activation activations[] = {
-      {"identity", [](double x) { return x; }},
-      {"relu", [](double x) { return x > 0 ? x : 0; }},
-      {"silu", [](double x) { return x / (1 + std::exp(-x)); }},
-      {"gelu", [](double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }},
-  };
   for (const std::string &target : targets())
-    for (const Activation &activation : activations)
+    for (const Activation &activation : activations())
       for (const char *type : {"f16", "bf16"}) {
         CAPTURE(target);
         CAPTURE(activation.name);
@@ -237,16 +159,7 @@ TEST_CASE("matmul_bias_act: every activation") {
           Matrix a(type, s.m, s.k), b(type, s.n, s.k), out(type, s.m, s.n);
           Tensor bias(type, s.n);
           a.fillWith(rng, Fill::Normal, 0), b.fillWith(rng, Fill::Normal, 0), fill(bias, rng, Fill::Normal);
-          std::vector<double> want, tolerance;
-          multiply(a, false, b, true, s, want, tolerance);
-          for (size_t i = 0; i < want.size(); ++i) {
-            double x = want[i] + bias.get(i % s.n);
-            // All activations have slopes of at most 1.13; exp(-x) is good to 2 + |x| ulp, and the quotient hardly
-            // moves where it is large.
-            double way = 1.13 * 0x1p-20 * (tolerance[i] + std::fabs(bias.get(i % s.n))) + 2e-6;
-            want[i] = activation.of(x);
-            tolerance[i] = way + (c.type == "f16" ? 0x1p-11 : 0x1p-8) * std::fabs(want[i]);
-          }
+          const Expected want = expectBiasAct(multiply(a, false, b, true, s.m, s.n, s.k), bias, activation, out, Fill::Normal);
           auto da = upload(a.values), db = upload(b.values), dbias = upload(bias);
           for (const Setting &setting : settings(target, seeds())) {
             out.values.poison();
@@ -254,7 +167,8 @@ TEST_CASE("matmul_bias_act: every activation") {
             CHECK(p.run({uint32_t(tilesOf(c, s))},
                         {a.argument(da), b.argument(db), dbias, out.argument(dout), s.m, s.n, s.k}, setting) == "");
             download(out.values, dout);
-            check(out, want, tolerance, setting.text());
+            std::string wrong = mismatch(out.values, want, out.ld);
+            CHECK_MESSAGE(wrong == "", setting.text(), " ", wrong);
           }
         }
       }

@@ -97,9 +97,9 @@ Product multiply(const Matrix &a, bool ta, const Matrix &b, bool tb, int m, int 
 }
 Expected expectProduct(const Product &p, const Matrix &out, const std::string &operandType, Fill how) {
   Expected want(out.values.count());
-  // Sums in f32 of products that are exact in it; f32 operands are cut to tf32's 10 bits. One rounding to the type of C.
+  // Sums in f32 (f64) of products that are exact in it; f32 operands are cut to tf32's 10 bits. One rounding to the type of C.
   const std::string &type = out.values.type();
-  double sums = operandType == "f32" ? 0x1p-9 : 0x1p-20, store = storeError(type);
+  double sums = operandType == "f32" ? 0x1p-9 : operandType == "f64" ? 0x1p-46 : 0x1p-20, store = storeError(type);
   for (int m = 0; m < p.m; ++m)
     for (int n = 0; n < p.n; ++n) {
       size_t i = size_t(m) * p.n + n;
