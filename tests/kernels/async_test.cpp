@@ -132,7 +132,8 @@ TEST_CASE("async: rings for other instructions") {
     int64_t m, n;
     int warps;
   };
-  for (const Form &f : {Form{"f16", "f32", "", 32, 32, 1}, {"f16", "f32", "", 32, 64, 2}, {"bf16", "f32", "", 96, 32, 4}, {"f16", "f32", "", 64, 32, 32},
+  for (const Form &f : {Form{"f16", "f32", "", 32, 32, 1}, {"f16", "f32", "", 32, 64, 2}, {"bf16", "f32", "", 96, 32, 4},
+                        {"f16", "f32", "", 64, 32, 32},
                         {"f32", "f32", ", precision = \"ieee\"", 64, 32, 4}, {"f32", "f32", ", precision = \"tf32x3\"", 64, 32, 4},
                         {"f64", "f64", "", 64, 32, 4}, {"i8", "i32", "", 32, 64, 2}})
     for (const char *around : {"let t = 0; if true {", "for t in range(0, 2) {"}) {
@@ -145,7 +146,8 @@ kernel k(a: tensor_desc<$T, [$M, 32]>, b: tensor_desc<$T, [$N, 32]>, c: tensor_d
     c.store([$M * t, 0], acc);
   }
 })",
-                     {{"T", f.type}, {"ACC", f.acc}, {"P", f.precision}, {"O", around}, number("M", f.m), number("N", f.n), number("W", f.warps)}),
+                     {{"T", f.type}, {"ACC", f.acc}, {"P", f.precision}, {"O", around}, number("M", f.m), number("N", f.n),
+                      number("W", f.warps)}),
              {}, {Matrix(f.type, f.m * (loop + 1), 160), Matrix(f.type, f.n, 160)}, Matrix(f.acc, f.m * (loop + 1), f.n)},
             [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
               return sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](c, k); });
