@@ -13,8 +13,8 @@
 //                                            …
 //                                            single { async_store_wait {pending = 0, reads = 1} }   at the kernel's end
 //
-// Loads of a descriptor that the kernel stores to as well, and atomic operations that release, wait first until stores are visible. (Nothing
-// orders accesses of the same elements through different arguments.)
+// Loads of a descriptor that the kernel stores to as well, and atomic operations that release, wait first until stores are visible.
+// (Nothing orders accesses of the same elements through different arguments.)
 //
 // That a buffer is free again before it is written is the affair of insert-barriers, which waits where bytes are used again.
 #include "ir/builder.h"
@@ -192,8 +192,9 @@ struct Lowering {
   void drain() { // the memory must last until it has been read; who acquires what an atomic operation releases sees the stores
     std::vector<Op *> ends;
     module.kernel.body.walk([&](Op &op) {
-      const bool atomic = (op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) && op.hasAttr(Attr::order);
-      if (op.is(Opcode::Return) || (atomic && (op.strAttr(Attr::order) == "release" || op.strAttr(Attr::order) == "acq_rel"))) ends.push_back(&op);
+      const bool ordered = (op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) && op.hasAttr(Attr::order);
+      const llvm::StringRef order = ordered ? op.strAttr(Attr::order) : llvm::StringRef();
+      if (op.is(Opcode::Return) || order == "release" || order == "acq_rel") ends.push_back(&op);
     });
     for (Op *end : ends) {
       Builder b(module);
