@@ -111,7 +111,8 @@ for run in "${runs[@]}"; do
   line="$verdict: $stage, $target code: $((cases - ${#failed[@]})) of $cases cases passed, $assertions assertions"
   [ "$stage" = tests ] || line+=", $errors errors of the tool"
   line+="; slowest $slowest s ($slowest_name)"
-  [ ${#failed[@]} = 0 ] || line+="; failed: $(printf '%s; ' "${failed[@]}")"
+  [ ${#failed[@]} = 0 ] || line+="; failed: $(printf '%s; ' "${failed[@]:0:8}")"
+  [ ${#failed[@]} -le 8 ] || line+="and $((${#failed[@]} - 8)) more"
   echo "$line"
 done
 echo "$(($(date +%s) - begun)) s in all"
