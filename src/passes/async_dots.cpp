@@ -203,6 +203,7 @@ Op *deferDots(Module &module, Op &loop, bool releases) {
     if (from != arg && (from->block() == &body || (from->def() && from->def()->is(Opcode::AsyncDot)))) continue;
     auto goesOn = [&](const Use &u) { return u.op == dot && u.index == 2; };
     std::vector<Use> uses(arg->uses().begin(), arg->uses().end());
+    if (uses.empty()) continue; // nobody would wait before the dot starts anew
     if (!llvm::all_of(uses, [&](const Use &u) { return goesOn(u) || place[topLevel(u.op, body)] < place[dot]; })) continue;
     any = true;
     yield->setOperand(use.index, dot->result());
