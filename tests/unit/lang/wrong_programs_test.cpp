@@ -93,7 +93,7 @@ TEST_CASE("statements and expressions") {
     {"let a = load(p + arange(0, 8), true, other = load(h));",
      2, 46, 53, "'other' has type f16, and the memory is *f32; convert it with .to(f32)"},
     {"let a = load(p, masks = true);",
-     2, 17, 22, "load has no argument 'masks'; it has pointer, mask, other"},
+     2, 17, 22, "load has no argument 'masks'; it has pointer, mask, other, cache, eviction"},
     {"store(p, load(h));",
      2, 10, 17, "the value has type f16, and the memory is *f32; convert it with .to(f32)"},
     {"store(p, 1.0 < s);",
