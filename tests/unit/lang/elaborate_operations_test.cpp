@@ -235,6 +235,76 @@ R"ir(  %0 = constant {value = 2} : i32
 }
 // clang-format on
 
+TEST_CASE("atomics, scans, hints, assertions") {
+  const std::pair<const char *, const char *> table[] = {
+    {R"tlx(atomic_max(p, 2.0, n > 3, order = "acq_rel", scope = "sys"); let old = atomic_cas(p, 0.0, s, order = "acquire"); store(p, old);)tlx",
+R"ir(  %0 = constant {value = 3} : i32
+  %1 = cmp %n, %0 {pred = gt} : i1
+  %2 = constant {value = 2.0} : f32
+  %3 = atomic_rmw %p, %2, %1 {kind = "max", order = "acq_rel", scope = "sys"} : f32
+  %4 = constant {value = 0.0} : f32
+  %5 = atomic_cas %p, %4, %s {order = "acquire"} : f32
+  store %p, %5
+  return
+)ir"},
+    {R"tlx(store(p, load(p, cache = "cg"), eviction = "evict_first");)tlx",
+R"ir(  %0 = load %p {cache = "cg"} : f32
+  store %p, %0 {eviction = "evict_first"}
+  return
+)ir"},
+    {R"tlx(device_assert(n < 3, "too many"); device_assert(false);)tlx",
+R"ir(  %0 = constant {value = 3} : i32
+  %1 = cmp %n, %0 {pred = lt} : i1
+  device_assert %1 {message = "too many"}
+  %2 = constant {value = 0} : i1
+  device_assert %2 {message = ""}
+  return
+)ir"},
+    {R"tlx(let v = cumsum(load(h + arange(0, 8)), reverse = true); store(h + arange(0, 8), v);)tlx",
+R"ir(  %0 = arange {start = 0} : i32[8]
+  %1 = splat %h : *f16[8]
+  %2 = addptr %1, %0 : *f16[8]
+  %3 = load %2 : f16[8]
+  %4 = cast %3 : f32[8]
+  %5 = scan %4 {axis = 0, reverse = 1} : f32[8] ^(%6: f32, %7: f32) {
+    %8 = add %6, %7 : f32
+    yield %8
+  }
+  %9 = cast %5 : f16[8]
+  %10 = arange {start = 0} : i32[8]
+  %11 = splat %h : *f16[8]
+  %12 = addptr %11, %10 : *f16[8]
+  store %12, %9
+  return
+)ir"},
+    {R"tlx(let (a, b) = associative_scan((arange(0, 8), arange(0, 8)), 0, swap2); let c = mulhi(sum(a), max(b, 0)); store(p + c, s);)tlx",
+R"ir(  %0 = arange {start = 0} : i32[8]
+  %1 = arange {start = 0} : i32[8]
+  %2, %3 = scan %0, %1 {axis = 0} : i32[8], i32[8] ^(%4: i32, %5: i32, %6: i32, %7: i32) {
+    %8 = min %4, %6 : i32
+    %9 = max %5, %7 : i32
+    yield %8, %9
+  }
+  %10 = reduce %2 {axis = 0} : i32 ^(%11: i32, %12: i32) {
+    %13 = add %11, %12 : i32
+    yield %13
+  }
+  %14 = reduce %3 {axis = 0} : i32 ^(%15: i32, %16: i32) {
+    %17 = max %15, %16 : i32
+    yield %17
+  }
+  %18 = mulhi %10, %14 : i32
+  %19 = addptr %p, %18 : *f32
+  store %19, %s
+  return
+)ir"},
+  };
+  for (auto [text, ir] : table) {
+    Elaborated e(program(text));
+    CHECK(e.body() == ir);
+  }
+}
+
 TEST_CASE("descriptors") {
   Elaborated e("kernel k(a: tensor_desc<f16, [64, 32]>, v: tensor_desc<i32, [8]>, n: i32) {\n"
                "  const_check(bytes_of(a));\n"

@@ -16,6 +16,7 @@ const Expected kExpected[] = {
     {"tlx.smem.base", "ds_read_b32"},
     {"tlx.trap", "s_trap 2"},
     {"tlx.assert.fail", "s_trap 2"},
+    {"tlx.assert.fail", "s_trap 2"},
     {"tlx.amd.workitem.id.x", "v0"},
     {"tlx.amd.workgroup.id.x", ".amdhsa_system_sgpr_workgroup_id_x 1"},
     {"tlx.amd.workgroup.id.y", ".amdhsa_system_sgpr_workgroup_id_y 1"},
