@@ -34,6 +34,7 @@ void buildAsync(Builder &b) {
   in.create(Opcode::AsyncStoreCommit, {}, {});
   in.create(Opcode::AsyncStoreWait, {}, {})->setAttr(Attr::pending, int64_t(0));
   in.yield({});
+  b.create(Opcode::EdgeStore, {desc, buffer, zero, zero}, {});
   b.create(Opcode::BarrierArrive, bar, {});
   b.create(Opcode::BarrierWait, {bar, zero}, {});
   b.create(Opcode::FenceProxy, {}, {});

@@ -75,7 +75,7 @@ const Case kCases[] = {
     {"single ^() {\n async_desc_load %d, %a, %bar, %n\n yield\n }", "an index for each dimension"},
     {"single ^() {\n async_desc_store %d, %a, %n, %n {reduce = \"max\"}\n yield\n }", nullptr},
     {"async_desc_store %d, %a, %n, %n", "it stands in a single region"},
-    {"single ^() {\n async_desc_store %d, %b, %n, %n\n yield\n }", "has the shape and the element type"},
+    {"single ^() {\n async_desc_store %d, %b, %n, %n\n yield\n }", "the block, or columns of it, is a buffer of depth 1"},
     {"async_store_commit", "it stands in a single region"},
     {"async_store_wait {pending = 0}", "it stands in a single region"},
     {"single ^() {\n async_store_wait\n yield\n }", "'pending'"},
