@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Atomics on global memory. One thread does the atomic of an element; who holds a copy gets the result through shared memory.
+// Atomics on global memory. One thread does the atomic of an element; who holds a copy gets the result through shared
+// memory.
 //
-// An order is that of the program and not of the thread that does the atomic: what all threads of the CTA wrote before a release is
-// visible with it (they meet before), and what they read after an acquire is not older than it (they meet behind).
+// An order is that of the program and not of the thread that does the atomic: what all threads of the CTA wrote before
+// a release is visible with it (they meet before), and what they read after an acquire is not older than it (they meet
+// behind).
 #include "codegen/codegen_p.h"
 
 using namespace llvm;
@@ -41,14 +43,17 @@ Value *Generator::emitOneAtomic(const ir::Op &op, Value *pointer, ArrayRef<Value
   const AtomicOrdering ordering = orderingOf(op.strAttr(ir::Attr::order));
   if (op.is(ir::Opcode::AtomicCas)) {
     llvm::Type *type = data[0]->getType(), *bits = b.getIntNTy(ir::scalarBits(s));
-    const AtomicOrdering failure =
-        ordering == AtomicOrdering::Acquire || ordering == AtomicOrdering::AcquireRelease ? AtomicOrdering::Acquire : AtomicOrdering::Monotonic;
-    Value *pair = b.CreateAtomicCmpXchg(pointer, b.CreateBitCast(data[0], bits), b.CreateBitCast(data[1], bits), align, ordering, failure,
-                                        scopeOf(op));
+    const AtomicOrdering failure = ordering == AtomicOrdering::Acquire || ordering == AtomicOrdering::AcquireRelease
+                                       ? AtomicOrdering::Acquire
+                                       : AtomicOrdering::Monotonic;
+    Value *pair = b.CreateAtomicCmpXchg(pointer, b.CreateBitCast(data[0], bits), b.CreateBitCast(data[1], bits), align,
+                                        ordering, failure, scopeOf(op));
     return b.CreateBitCast(b.CreateExtractValue(pair, 0), type);
   }
-  auto *rmw = b.CreateAtomicRMW(operationOf(op.strAttr(ir::Attr::kind), s), pointer, data[0], align, ordering, scopeOf(op));
-  if (!nvidia() && op.strAttr(ir::Attr::scope) != "sys") { // ordinary device memory: the hardware's instruction, not a compare-and-swap loop
+  auto *rmw =
+      b.CreateAtomicRMW(operationOf(op.strAttr(ir::Attr::kind), s), pointer, data[0], align, ordering, scopeOf(op));
+  if (!nvidia() && op.strAttr(ir::Attr::scope) !=
+                       "sys") { // ordinary device memory: the hardware's instruction, not a compare-and-swap loop
     rmw->setMetadata("amdgpu.no.fine.grained.memory", MDNode::get(context, {}));
     rmw->setMetadata("amdgpu.no.remote.memory", MDNode::get(context, {}));
     if (s == ir::Scalar::F32) rmw->setMetadata("amdgpu.ignore.denormal.mode", MDNode::get(context, {}));

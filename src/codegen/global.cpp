@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Global memory: loads and stores. An access takes {vec} registers in order, at most 16 bytes; {vec} promises that they
 // are consecutive and aligned in memory and that their mask is one. With {prefix} the mask may keep only the first of
-// them: the access is a whole one where the last is true, and what is left of a tile's edge is done an element at a time,
-// in a block that a program enters only where there is an edge.
+// them: the access is a whole one where the last is true, and what is left of a tile's edge is done an element at a
+// time, in a block that a program enters only where there is an edge.
 #include "codegen/codegen_p.h"
 #include "device_ops/device_ops.h"
 
@@ -67,7 +67,8 @@ std::string Generator::hintOf(const ir::Op &op) {
   // AMD: what is used once is marked as such (nt). The other levels have no bits of their own that a kernel may set.
   if (cache == "cs" || eviction == "evict_first" || eviction == "no_allocate") return ".nt";
   if (!isDefault && !(cache.empty() && eviction.empty()))
-    diagnostics.report(Diag::CgHint, op.loc, cache.empty() ? "eviction" : "cache", cache.empty() ? eviction.str() : cache.str(), target.name);
+    diagnostics.report(Diag::CgHint, op.loc, cache.empty() ? "eviction" : "cache",
+                       cache.empty() ? eviction.str() : cache.str(), target.name);
   return "";
 }
 
@@ -132,13 +133,15 @@ RegList Generator::loadRegisters(const ir::Op &op, Regs pointers, Regs mask, Reg
     const std::string one = "tlx.masked.load." + device_ops::nameOfType(accessType(bytes));
     emitEdges(edges, [&](const Edge &edge) {
       for (unsigned i = edge.first; i + 1 < edge.first + per; ++i) { // the last is not of a part
-        Value *m = b.CreateAnd(edge.cut, mask[i]), *loaded = hinted(device(one, {pointers[i], m, pack(regs[i], accessType(bytes))}), hint);
+        Value *m = b.CreateAnd(edge.cut, mask[i]),
+              *loaded = hinted(device(one, {pointers[i], m, pack(regs[i], accessType(bytes))}), hint);
         unpack(loaded, registerType(element), 1, parts);
       }
     });
     unsigned next = 0;
     for (const Edge &edge : edges)
-      for (unsigned i = edge.first; i + 1 < edge.first + per && !parts.empty(); ++i) // none: no edge, known while compiling
+      for (unsigned i = edge.first; i + 1 < edge.first + per && !parts.empty();
+           ++i) // none: no edge, known while compiling
         regs[i] = mergeEdge(regs[i], parts[next++]);
   }
   for (unsigned r = 0; layout && r < n; ++r)
@@ -187,7 +190,9 @@ void Generator::emitStore(const ir::Op &op) {
   const std::string one = "tlx.masked.store." + device_ops::nameOfType(accessType(bytes));
   emitEdges(edges, [&](const Edge &edge) {
     for (unsigned i = edge.first; i + 1 < edge.first + per; ++i)
-      hinted(device(one, {pointers[i], b.CreateAnd(edge.cut, mask[i]), pack(data.size() == 1 ? data[0] : data[i], accessType(bytes))}), hint);
+      hinted(device(one, {pointers[i], b.CreateAnd(edge.cut, mask[i]),
+                          pack(data.size() == 1 ? data[0] : data[i], accessType(bytes))}),
+             hint);
   });
 }
 

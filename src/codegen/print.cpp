@@ -117,7 +117,9 @@ void Generator::emitAssert(const ir::Op &op) {
   for (Value *c : conditions.drop_front())
     if (c != good) good = b.CreateAnd(good, c);
   std::string text;
-  if (op.loc.known()) text = std::string(sources.name(op.loc.file)) + ":" + std::to_string(op.loc.line) + ":" + std::to_string(op.loc.col) + ": ";
+  if (op.loc.known())
+    text = std::string(sources.name(op.loc.file)) + ":" + std::to_string(op.loc.line) + ":" +
+           std::to_string(op.loc.col) + ": ";
   text += "assertion failed";
   if (!op.strAttr(ir::Attr::message).empty()) text += ": " + op.strAttr(ir::Attr::message).str();
   for (size_t at = 0; (at = text.find('%', at)) != std::string::npos; at += 2) text.insert(at, "%");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Scans along an axis: by the bits of the position, from the lowest. Up to bit k, blocks of 2^k elements are scanned and each has its
-// total; at bit k every second block puts the total of the one before it in front of its elements. A bit that lies in registers pairs
-// registers, one in lanes a shuffle, one in warps an exchange through shared memory behind the planned part. A run of bits of threads
-// collects what comes in front (`prefix`), and the elements get it once at the end of the run. An odd factor of the extent is what is
-// left: repetitions in registers, one after another. With {reverse} the order of positions is the other way round; the combiner's left
-// side is what was collected.
+// Scans along an axis: by the bits of the position, from the lowest. Up to bit k, blocks of 2^k elements are scanned
+// and each has its total; at bit k every second block puts the total of the one before it in front of its elements. A
+// bit that lies in registers pairs registers, one in lanes a shuffle, one in warps an exchange through shared memory
+// behind the planned part. A run of bits of threads collects what comes in front (`prefix`), and the elements get it
+// once at the end of the run. An odd factor of the extent is what is left: repetitions in registers, one after another.
+// With {reverse} the order of positions is the other way round; the combiner's left side is what was collected.
 //
 // Which element comes where is the same for every schedule and every thread, so results are the same bits.
 #include "codegen/codegen_p.h"
@@ -83,7 +83,8 @@ void Generator::emitScan(const ir::Op &op) {
   // Registers by the rest of their coordinate and the repetition, in the order of the axis.
   ArrayRef<unsigned> first = canonicalRegisters(layout);
   const ir::Block &body = op.body();
-  std::map<std::pair<int64_t, int32_t>, std::map<uint32_t, unsigned>> groups; // (rest, repetition) → position in it → register
+  std::map<std::pair<int64_t, int32_t>, std::map<uint32_t, unsigned>>
+      groups; // (rest, repetition) → position in it → register
   SmallVector<int64_t, 4> restShape(layout.shape());
   restShape.erase(restShape.begin() + axis);
   for (unsigned r = 0; r < layout.registers(); ++r) {
@@ -115,7 +116,8 @@ void Generator::emitScan(const ir::Op &op) {
     RegList prefix; // from the bits of threads since the last register bit; empty: none yet
     Value *has = nullptr;
   };
-  std::map<std::pair<int64_t, int32_t>, std::map<uint32_t, Block>> blocks; // as groups, by position without the bits so far
+  std::map<std::pair<int64_t, int32_t>, std::map<uint32_t, Block>>
+      blocks; // as groups, by position without the bits so far
   for (auto &[group, positions] : groups)
     for (auto [position, r] : positions) blocks[group][position] = {{r}, scan[r], {}, nullptr};
   auto settle = [&](Block &block) {
@@ -166,7 +168,8 @@ void Generator::emitScan(const ir::Op &op) {
       for (unsigned i = 0; i < count; ++i)
         for (Block *block : all) own.push_back(block->total[i]);
       RegList other = exchangeWarps(own, bit.mask);
-      for (unsigned i = 0; i < count; ++i) far[i].append(other.begin() + i * all.size(), other.begin() + (i + 1) * all.size());
+      for (unsigned i = 0; i < count; ++i)
+        far[i].append(other.begin() + i * all.size(), other.begin() + (i + 1) * all.size());
     }
     Value *low = threadMaskIsZero(bit.mask), *behind = reverse ? low : b.CreateNot(low);
     for (unsigned g = 0; g < all.size(); ++g) {

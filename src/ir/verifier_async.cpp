@@ -91,7 +91,8 @@ struct AsyncRules {
     const_cast<Block &>(body).walk([&](Op &inner) {
       bool hasTile = false;
       for (Value *v : inner.operands()) hasTile |= v && v->type && v->type.isTile();
-      for (unsigned i = 0; i < inner.numResults(); ++i) hasTile |= inner.result(i)->type && inner.result(i)->type.isTile();
+      for (unsigned i = 0; i < inner.numResults(); ++i)
+        hasTile |= inner.result(i)->type && inner.result(i)->type.isTile();
       if (bad || (!inner.has(Collective) && !hasTile)) return;
       bad = &inner;
       tiles = !inner.has(Collective);
@@ -123,7 +124,8 @@ struct AsyncRules {
     if (!isMatrixBuffer(b)) return check.fail(op, "b is a buffer of depth 1 in shared memory, of rank 2");
     if (!isMatrixTile(acc)) return check.fail(op, "the accumulator is a tile of rank 2");
     if (a.shape()[1] != b.shape()[0] || acc.shape()[0] != a.shape()[0] || acc.shape()[1] != b.shape()[1])
-      return check.fail(op, "shapes are [M, K], [K, N] and [M, N]; got " + a.str() + ", " + b.str() + " and " + acc.str());
+      return check.fail(op,
+                        "shapes are [M, K], [K, N] and [M, N]; got " + a.str() + ", " + b.str() + " and " + acc.str());
     const Scalar s = a.scalar();
     const bool bothFp8 = isFp8(s) && isFp8(b.scalar()), bytes = s == Scalar::I8 || s == Scalar::U8;
     if (!bothFp8 && !bytes && s != Scalar::F16 && s != Scalar::BF16 && s != Scalar::F32)

@@ -135,7 +135,8 @@ Val Elaborator::opDeviceAssert(CallArgs &a) {
   const Val &c = a.vals[0];
   if (a.has(1) && !a.vals[1].is(Val::Kind::String)) return error(Diag::ElMessage, a.locs[1], describe(a.vals[1]));
   if (!c.isArithmetic() || c.scalar() != Scalar::I1) return error(Diag::ElAssertType, a.locs[0], describe(c));
-  ir::Value *v = materialize(c, a.locs[0]); // a false one that is known stops the kernel all the same: it may not be reached
+  ir::Value *v =
+      materialize(c, a.locs[0]); // a false one that is known stops the kernel all the same: it may not be reached
   if (!v) return Val::poison();
   ++operations;
   b().create(ir::Opcode::Assert, v, {})->setAttr(ir::Attr::message, a.has(1) ? a.vals[1].s : std::string());

@@ -154,9 +154,10 @@ Val Elaborator::cumulative(CallArgs &a, Opcode op) {
   else if (ir::isInt(type) && ir::scalarBits(type) < 32)
     acc = result = ir::isSignedInt(type) || type == Scalar::I1 ? Scalar::I32 : Scalar::U32;
   operations += 4;
-  auto out = b().scan(convert(x, acc), *axis, *reverse, [&](llvm::ArrayRef<ir::Value *> l, llvm::ArrayRef<ir::Value *> r) {
-    return llvm::SmallVector<ir::Value *, 2>{b().binary(op, l[0], r[0])};
-  });
+  auto out =
+      b().scan(convert(x, acc), *axis, *reverse, [&](llvm::ArrayRef<ir::Value *> l, llvm::ArrayRef<ir::Value *> r) {
+        return llvm::SmallVector<ir::Value *, 2>{b().binary(op, l[0], r[0])};
+      });
   return Val::runtime(convert(out[0], result));
 }
 Val Elaborator::opCumsum(CallArgs &a) {

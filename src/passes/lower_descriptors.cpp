@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tensor descriptors on targets without TMA: each becomes a pointer, strides and extents, and its accesses become masked ones.
+// Tensor descriptors on targets without TMA: each becomes a pointer, strides and extents, and its accesses become
+// masked ones.
 //
-//   kernel @k(%a: tensor_desc<f16, [64, 32]>, …)        kernel @k(%a: *f16, %a_stride0: i64, %a_shape0: i32, %a_shape1: i32, …)
-//   %t = desc_load %a, %m, %k : f16[64, 32]       ->      descriptor "a" at 0 : tensor_desc<f16, [64, 32]>
-//                                                       %t = load a + m * stride0 + k + block offsets, mask : f16[64, 32]
+//   kernel @k(%a: tensor_desc<f16, [64, 32]>, …)        kernel @k(%a: *f16, %a_stride0: i64, %a_shape0: i32, %a_shape1:
+//   i32, …) %t = desc_load %a, %m, %k : f16[64, 32]       ->      descriptor "a" at 0 : tensor_desc<f16, [64, 32]>
+//                                                       %t = load a + m * stride0 + k + block offsets, mask : f16[64,
+//                                                       32]
 //
-// An index may be negative or past the end: the mask has both sides. Indices count elements in 32 bits, addresses are made in 64. The
-// launcher checks of each descriptor that pointer and strides are multiples of 16 bytes, which multiple_of tells to axis analysis.
+// An index may be negative or past the end: the mask has both sides. Indices count elements in 32 bits, addresses are
+// made in 64. The launcher checks of each descriptor that pointer and strides are multiples of 16 bytes, which
+// multiple_of tells to axis analysis.
 #include <set>
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tensor descriptors: blocks inside, across and outside the edges of strided tensors, of every rank and type, loaded, stored and
-// combined. The tensors' memory ends with their last element, so that a byte too much is a finding.
+// Tensor descriptors: blocks inside, across and outside the edges of strided tensors, of every rank and type, loaded,
+// stored and combined. The tensors' memory ends with their last element, so that a byte too much is a finding.
 #include "operations.h"
 
 using namespace operations;
@@ -78,7 +78,8 @@ void check(const Case &c, const std::string &target) {
   }
   const std::string desc = "tensor_desc<" + std::string(c.type) + ", " + list(c.block) + ">";
   const std::string text = "kernel k(first: i32, a: " + desc + ", c: *" + c.type + ", d: " + desc + names +
-                           ") launch(num_warps = " + std::to_string(c.warps) + ") requires(first == 7, aligned(c, 16)) {\n  let x = a.load([" + indices +
+                           ") launch(num_warps = " + std::to_string(c.warps) +
+                           ") requires(first == 7, aligned(c, 16)) {\n  let x = a.load([" + indices +
                            "]);\n  store(c + " + offsets(c.block) + ", x);\n  d.store([" + indices + "], x);\n}\n";
   Program program;
   try {
@@ -128,7 +129,8 @@ void check(const Case &c, const std::string &target) {
 
 TEST_CASE("descriptors: blocks of every type, inside and across edges") {
   for (const std::string &target : targets())
-    for (const char *type : {"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"})
+    for (const char *type :
+         {"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"})
       check({type, {16, 32}, {19, 45}, {{0, 0}, {8, 16}, {-3, -5}, {3, 13}, {-16, 0}, {19, 0}, {0, 45}}}, target);
 }
 
@@ -169,7 +171,11 @@ TEST_CASE("descriptors: a block with odd factors") {
 // The largest index and the smallest: nothing is inside, and nothing is touched.
 TEST_CASE("descriptors: indices at the ends of i32") {
   for (const std::string &target : targets())
-    check({"f32", {8, 16}, {8, 16}, {{2147483647, 0}, {0, 2147483647}, {-2147483647 - 1, 0}, {0, -2147483647 - 1}, {2147483640, 2147483640}}, 1},
+    check({"f32",
+           {8, 16},
+           {8, 16},
+           {{2147483647, 0}, {0, 2147483647}, {-2147483647 - 1, 0}, {0, -2147483647 - 1}, {2147483640, 2147483640}},
+           1},
           target);
 }
 
@@ -177,15 +183,18 @@ TEST_CASE("descriptors: stores that combine") {
   struct Combine {
     const char *type, *kind;
   };
-  const Combine table[] = {{"i32", "add"}, {"u32", "add"}, {"u64", "add"}, {"f16", "add"}, {"bf16", "add"}, {"f32", "add"},
-                           {"i32", "min"}, {"i32", "max"}, {"u32", "min"}, {"u32", "max"}, {"i64", "min"}, {"u64", "max"},
-                           {"i32", "and"}, {"u32", "or"},  {"i32", "xor"}, {"u64", "xor"}, {"f16", "max"}, {"bf16", "min"}};
+  const Combine table[] = {{"i32", "add"}, {"u32", "add"}, {"u64", "add"}, {"f16", "add"}, {"bf16", "add"},
+                           {"f32", "add"}, {"i32", "min"}, {"i32", "max"}, {"u32", "min"}, {"u32", "max"},
+                           {"i64", "min"}, {"u64", "max"}, {"i32", "and"}, {"u32", "or"},  {"i32", "xor"},
+                           {"u64", "xor"}, {"f16", "max"}, {"bf16", "min"}};
   for (const std::string &target : targets())
     for (const Combine &c : table) {
-      // Four programs add to the same block: their order does not matter for integers that are small enough to be exact.
-      const std::string text = replace("kernel k(a: tensor_desc<$T, [16, 32]>, d: tensor_desc<$T, [16, 32]>) launch(num_warps = 4) {\n"
-                                       "  d.store([2, 5], a.load([program_id(0) * 16, 0]), reduce = \"$K\");\n}\n",
-                                       {{"T", c.type}, {"K", c.kind}});
+      // Four programs add to the same block: their order does not matter for integers that are small enough to be
+      // exact.
+      const std::string text =
+          replace("kernel k(a: tensor_desc<$T, [16, 32]>, d: tensor_desc<$T, [16, 32]>) launch(num_warps = 4) {\n"
+                  "  d.store([2, 5], a.load([program_id(0) * 16, 0]), reduce = \"$K\");\n}\n",
+                  {{"T", c.type}, {"K", c.kind}});
       Program program;
       try {
         program = compileText(text, {"descriptors.tlx", "", {}, {}}, target);

@@ -21,9 +21,11 @@ std::string refusal(const std::string &text, const std::string &target) {
 TEST_CASE("hints: loads and stores with each, masked and not, give what they give without") {
   Rng rng(1);
   for (const std::string &target : targets()) {
-    std::vector<std::pair<std::string, std::string>> pairs = {{"cache = \"ca\"", "cache = \"wb\""}, {"cache = \"ca\"", "cache = \"cs\""},
-                                                              {"eviction = \"evict_first\"", "eviction = \"evict_first\""},
-                                                              {"eviction = \"no_allocate\"", "eviction = \"no_allocate\""}};
+    std::vector<std::pair<std::string, std::string>> pairs = {
+        {"cache = \"ca\"", "cache = \"wb\""},
+        {"cache = \"ca\"", "cache = \"cs\""},
+        {"eviction = \"evict_first\"", "eviction = \"evict_first\""},
+        {"eviction = \"no_allocate\"", "eviction = \"no_allocate\""}};
     if (nvidia(target)) {
       pairs.push_back({"cache = \"cg\"", "cache = \"cg\""});
       pairs.push_back({"cache = \"cv\"", "cache = \"wt\""});
@@ -34,7 +36,8 @@ TEST_CASE("hints: loads and stores with each, masked and not, give what they giv
         Array x(type, 300), y(type, 300), z(type, 256);
         x.randomBits(rng);
         std::vector<uint64_t> want = bitsOf(x), whole(want.begin(), want.begin() + 256);
-        Job job{replace("kernel k(x: *$T, y: *$T, z: *$T, n: i32) launch(num_warps = 2) requires(aligned(x, 16), aligned(z, 16)) {\n"
+        Job job{replace("kernel k(x: *$T, y: *$T, z: *$T, n: i32) launch(num_warps = 2) requires(aligned(x, 16), "
+                        "aligned(z, 16)) {\n"
                         "  for first in range(0, n, 128) {\n    let i = first + arange(0, 128);\n"
                         "    store(y + i, load(x + i, i < n, $L), i < n, $S);\n  }\n"
                         "  let j = arange(0, 256);\n  store(z + j, load(x + j, $L), $S);\n}\n",
@@ -45,7 +48,9 @@ TEST_CASE("hints: loads and stores with each, masked and not, give what they giv
                 {int32_t(300)}};
         job.on = {target};
         job.inOrderOnly = true;
-        execute(job, [&](const std::string &where) { expectBits(y, want, where + " " + load), expectBits(z, whole, where + " whole " + load); });
+        execute(job, [&](const std::string &where) {
+          expectBits(y, want, where + " " + load), expectBits(z, whole, where + " whole " + load);
+        });
       }
   }
 }
@@ -79,8 +84,11 @@ TEST_CASE("hints: what a target has no meaning for is an error there") {
   for (const std::string &target : targets()) {
     if (nvidia(target)) continue;
     const std::string loads = refusal("kernel k(x: *f32, y: *f32) { store(y, load(x, cache = \"cg\")); }\n", target);
-    CHECK_MESSAGE(loads.find("1:39: error: cache = \"cg\" has no meaning on " + target + "; leave it out, or choose by a parameter") != std::string::npos, loads);
-    const std::string stores = refusal("kernel k(x: *f32, y: *f32) { store(y, load(x), eviction = \"evict_last\"); }\n", target);
+    CHECK_MESSAGE(loads.find("1:39: error: cache = \"cg\" has no meaning on " + target +
+                             "; leave it out, or choose by a parameter") != std::string::npos,
+                  loads);
+    const std::string stores =
+        refusal("kernel k(x: *f32, y: *f32) { store(y, load(x), eviction = \"evict_last\"); }\n", target);
     CHECK_MESSAGE(stores.find("eviction = \"evict_last\" has no meaning on " + target) != std::string::npos, stores);
   }
 }
@@ -88,8 +96,10 @@ TEST_CASE("hints: what a target has no meaning for is an error there") {
 TEST_CASE("assertions: one that holds does nothing, one that fails stops the kernel with its place and text") {
   Array x("i32", 64), y("i32", 64);
   for (size_t i = 0; i < 64; ++i) x.set(i, double(i));
-  const std::string text = "kernel k(x: *i32, y: *i32, limit: i32) launch(num_warps = 2) {\n  let i = arange(0, 64);\n  let v = load(x + i);\n"
-                           "  device_assert(v < limit, \"100% of them\");\n  device_assert(limit > 0);\n  store(y + i, v + 1);\n}\n";
+  const std::string text =
+      "kernel k(x: *i32, y: *i32, limit: i32) launch(num_warps = 2) {\n  let i = arange(0, 64);\n  let v = load(x + "
+      "i);\n"
+      "  device_assert(v < limit, \"100% of them\");\n  device_assert(limit > 0);\n  store(y + i, v + 1);\n}\n";
   std::vector<uint64_t> want;
   for (size_t i = 0; i < 64; ++i) want.push_back(i + 1);
   Job job{text, {}, {&x}, {&y}, {int32_t(64)}};
@@ -102,13 +112,16 @@ TEST_CASE("assertions: one that holds does nothing, one that fails stops the ker
     std::vector<uint8_t> untouched(y.data.size(), 0x77);
     out.write(untouched.data());
     std::string problem = program.run({1, 1, 1}, {in, out, int32_t(63)}, {target});
-    CHECK_MESSAGE(problem.find("assert.tlx:4:3: assertion failed: 100% of them (thread") != std::string::npos, target, ": ", problem);
+    CHECK_MESSAGE(problem.find("assert.tlx:4:3: assertion failed: 100% of them (thread") != std::string::npos, target,
+                  ": ", problem);
     problem = program.run({1, 1, 1}, {in, out, int32_t(0)}, {target});
     CHECK_MESSAGE(problem.find("assertion failed: 100% of them (thread 0") != std::string::npos, target, ": ", problem);
-    Program scalar = compileText("kernel k(limit: i32) {\n  if limit > 3 {\n    device_assert(limit < 5);\n  }\n}\n", {"assert.tlx", "", {}, {}}, target);
+    Program scalar = compileText("kernel k(limit: i32) {\n  if limit > 3 {\n    device_assert(limit < 5);\n  }\n}\n",
+                                 {"assert.tlx", "", {}, {}}, target);
     CHECK(scalar.run({1, 1, 1}, {int32_t(4)}, {target}) == "");
     CHECK(scalar.run({1, 1, 1}, {int32_t(3)}, {target}) == "");
     problem = scalar.run({1, 1, 1}, {int32_t(5)}, {target});
-    CHECK_MESSAGE(problem.find("assert.tlx:3:5: assertion failed (thread 0") != std::string::npos, target, ": ", problem);
+    CHECK_MESSAGE(problem.find("assert.tlx:3:5: assertion failed (thread 0") != std::string::npos, target, ": ",
+                  problem);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Random numbers of std/random.tlx: known answers of Philox 4x32-10, the numbers of a reference on every target, and their statistics;
-// mulhi.
+// Random numbers of std/random.tlx: known answers of Philox 4x32-10, the numbers of a reference on every target, and
+// their statistics; mulhi.
 #include "operations.h"
 
 using namespace operations;
@@ -39,9 +39,12 @@ TEST_CASE("random: known answers of philox 4x32-10") {
   Array out("u32", 12);
   Job job{"import \"std/random.tlx\";\nkernel k(out: *u32, zero: u32) launch(num_warps = 1) {\n"
           "  let z = zero; let o = ~zero;\n"
-          "  let (a, b, c, d) = philox(z, z, z, z, z, z);\n  store(out, a); store(out + 1, b); store(out + 2, c); store(out + 3, d);\n"
-          "  let (e, f, g, h) = philox(o, o, o, o, o, o);\n  store(out + 4, e); store(out + 5, f); store(out + 6, g); store(out + 7, h);\n"
-          "  let (i, j, l, m) = philox(z + 0x243f6a88, z + 0x85a308d3, z + 0x13198a2e, z + 0x03707344, z + 0xa4093822, z + 0x299f31d0);\n"
+          "  let (a, b, c, d) = philox(z, z, z, z, z, z);\n  store(out, a); store(out + 1, b); store(out + 2, c); "
+          "store(out + 3, d);\n"
+          "  let (e, f, g, h) = philox(o, o, o, o, o, o);\n  store(out + 4, e); store(out + 5, f); store(out + 6, g); "
+          "store(out + 7, h);\n"
+          "  let (i, j, l, m) = philox(z + 0x243f6a88, z + 0x85a308d3, z + 0x13198a2e, z + 0x03707344, z + 0xa4093822, "
+          "z + 0x299f31d0);\n"
           "  store(out + 8, i); store(out + 9, j); store(out + 10, l); store(out + 11, m);\n}\n",
           {},
           {},
@@ -68,23 +71,28 @@ TEST_CASE("random: integers and uniform numbers of seed and offset, in 32 and 64
       uint32_t bits;
       std::memcpy(&bits, &f, 4);
       wantU.push_back(bits);
-      wantFewer.push_back(philox(uint32_t(at), uint32_t(at >> 32), 0, 0, uint32_t(seed), uint32_t(uint64_t(seed) >> 32), 7).v[0]);
+      wantFewer.push_back(
+          philox(uint32_t(at), uint32_t(at >> 32), 0, 0, uint32_t(seed), uint32_t(uint64_t(seed) >> 32), 7).v[0]);
     }
-    Job job{replace("import \"std/random.tlx\";\nkernel k(a: *u32, b: *u32, c: *u32, d: *u32, u: *f32, e: *u32, seed: i64, first: $T) launch(num_warps = 4) {\n"
-                    "  let i = arange(0, 256);\n  let at = first + i;\n  let (w, x, y, z) = randint4x(seed, at);\n"
-                    "  store(a + i, w); store(b + i, x); store(c + i, y); store(d + i, z);\n  store(u + i, rand(seed, at));\n"
-                    "  store(e + i, randint(seed, at, ROUNDS = 7));\n}\n",
-                    {{"T", type}}),
-            {},
-            {},
-            {&a, &b, &c, &d, &u, &fewer},
-            {seed}};
+    Job job{
+        replace(
+            "import \"std/random.tlx\";\nkernel k(a: *u32, b: *u32, c: *u32, d: *u32, u: *f32, e: *u32, seed: i64, "
+            "first: $T) launch(num_warps = 4) {\n"
+            "  let i = arange(0, 256);\n  let at = first + i;\n  let (w, x, y, z) = randint4x(seed, at);\n"
+            "  store(a + i, w); store(b + i, x); store(c + i, y); store(d + i, z);\n  store(u + i, rand(seed, at));\n"
+            "  store(e + i, randint(seed, at, ROUNDS = 7));\n}\n",
+            {{"T", type}}),
+        {},
+        {},
+        {&a, &b, &c, &d, &u, &fewer},
+        {seed}};
     if (std::string(type) == "i64")
       job.scalars.push_back(first);
     else
       job.scalars.push_back(int32_t(first));
     execute(job, [&](const std::string &where) {
-      expectBits(a, want[0], where + " 0"), expectBits(b, want[1], where + " 1"), expectBits(c, want[2], where + " 2"), expectBits(d, want[3], where + " 3");
+      expectBits(a, want[0], where + " 0"), expectBits(b, want[1], where + " 1"), expectBits(c, want[2], where + " 2"),
+          expectBits(d, want[3], where + " 3");
       expectBits(u, wantU, where + " rand"), expectBits(fewer, wantFewer, where + " 7 rounds");
     });
   }
@@ -100,7 +108,8 @@ TEST_CASE("random: normal numbers are those of Box and Muller, and have their mo
     want.push_back(std::sqrt(-2 * std::log(u)) * std::cos(2 * pi * v));
     wantSecond.push_back(std::sqrt(-2 * std::log(u)) * std::sin(2 * pi * v));
   }
-  Job job{"import \"std/random.tlx\";\nkernel k(x: *f32, y: *f32) launch(num_warps = 4) {\n  let i = program_id(0) * 512 + arange(0, 512);\n"
+  Job job{"import \"std/random.tlx\";\nkernel k(x: *f32, y: *f32) launch(num_warps = 4) {\n  let i = program_id(0) * "
+          "512 + arange(0, 512);\n"
           "  store(x + i, randn(42, i));\n  let (_, second, _, _) = randn4x(42, i);\n  store(y + i, second);\n}\n",
           {},
           {},
@@ -123,22 +132,26 @@ TEST_CASE("random: mulhi is the upper half of the product") {
     const Type &t = typeOf(name);
     Array x(name, 128), y(name, 128), z(name, 128), k(name, 128);
     x.randomBits(rng), y.randomBits(rng);
-    x.setRaw(0, 0), x.setRaw(1, maskOf(t)), y.setRaw(1, maskOf(t)), x.setRaw(2, 1ull << (t.bits - 1)), y.setRaw(2, 1ull << (t.bits - 1));
+    x.setRaw(0, 0), x.setRaw(1, maskOf(t)), y.setRaw(1, maskOf(t)), x.setRaw(2, 1ull << (t.bits - 1)),
+        y.setRaw(2, 1ull << (t.bits - 1));
     std::vector<uint64_t> want, wantK;
     auto upper = [&](size_t i, Wide by) {
       if (t.isSigned || t.bits < 64) return wrap(t, (x.integer(i) * by) >> t.bits);
       return uint64_t((unsigned __int128)(x.raw(i)) * (unsigned __int128)(by) >> 64);
     };
     for (size_t i = 0; i < 128; ++i) want.push_back(upper(i, y.integer(i))), wantK.push_back(upper(i, 1234567891));
-    Job job{replace("kernel k(x: *$T, y: *$T, z: *$T, k: *$T) launch(num_warps = 2) {\n  let i = arange(0, 128);\n"
-                    "  store(z + i, mulhi(load(x + i), load(y + i)));\n  store(k + i, mulhi(load(x + i), 1234567891));\n"
-                    "  static_assert(mulhi(-3, 1 << 30) == -1);\n}\n",
-                    {{"T", name}}),
-            {},
-            {&x, &y},
-            {&z, &k},
-            {}};
+    Job job{
+        replace("kernel k(x: *$T, y: *$T, z: *$T, k: *$T) launch(num_warps = 2) {\n  let i = arange(0, 128);\n"
+                "  store(z + i, mulhi(load(x + i), load(y + i)));\n  store(k + i, mulhi(load(x + i), 1234567891));\n"
+                "  static_assert(mulhi(-3, 1 << 30) == -1);\n}\n",
+                {{"T", name}}),
+        {},
+        {&x, &y},
+        {&z, &k},
+        {}};
     job.inOrderOnly = true;
-    execute(job, [&](const std::string &where) { expectBits(z, want, where + " " + name), expectBits(k, wantK, where + " constant"); });
+    execute(job, [&](const std::string &where) {
+      expectBits(z, want, where + " " + name), expectBits(k, wantK, where + " constant");
+    });
   }
 }

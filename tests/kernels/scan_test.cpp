@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Scans: every shape and axis with registers, lanes, warps and odd factors along it, both directions, combiners that are not
-// commutative, several values at once; and the top value with its index.
+// Scans: every shape and axis with registers, lanes, warps and odd factors along it, both directions, combiners that
+// are not commutative, several values at once; and the top value with its index.
 #include "operations.h"
 
 using namespace operations;
@@ -14,10 +14,10 @@ struct Place {
   size_t axis;
   int warps;
 };
-const Place kPlaces[] = {{{1}, 0, 1},        {{2}, 0, 1},         {{64}, 0, 1},       {{1024}, 0, 4},      {{96}, 0, 2},
-                         {{2048}, 0, 8},     {{16, 64}, 1, 4},    {{16, 64}, 0, 4},   {{128, 8}, 0, 4},    {{4, 96}, 1, 1},
-                         {{80, 4}, 0, 2},    {{4, 8, 16}, 1, 4},  {{2, 240}, 1, 4},   {{8, 4, 32}, 0, 8},  {{3, 5, 7}, 2, 1},
-                         {{32, 32}, 0, 1}};
+const Place kPlaces[] = {{{1}, 0, 1},      {{2}, 0, 1},        {{64}, 0, 1},      {{1024}, 0, 4},
+                         {{96}, 0, 2},     {{2048}, 0, 8},     {{16, 64}, 1, 4},  {{16, 64}, 0, 4},
+                         {{128, 8}, 0, 4}, {{4, 96}, 1, 1},    {{80, 4}, 0, 2},   {{4, 8, 16}, 1, 4},
+                         {{2, 240}, 1, 4}, {{8, 4, 32}, 0, 8}, {{3, 5, 7}, 2, 1}, {{32, 32}, 0, 1}};
 } // namespace
 
 TEST_CASE("scans: cumsum and cumprod of integers, every place of the axis, both directions") {
@@ -38,7 +38,10 @@ TEST_CASE("scans: cumsum and cumprod of integers, every place of the axis, both 
         }
         Job job{replace("kernel k(x: *i32, y: *i32) launch(num_warps = $W) {\n  let at = $O;\n"
                         "  store(y + at, $F(load(x + at), axis = $A, reverse = $R));\n}\n",
-                        {{"W", number(place.warps)}, {"O", offsets(place.shape)}, {"F", name}, {"A", number(int64_t(place.axis))},
+                        {{"W", number(place.warps)},
+                         {"O", offsets(place.shape)},
+                         {"F", name},
+                         {"A", number(int64_t(place.axis))},
                          {"R", reverse ? "true" : "false"}}),
                 {},
                 {&x},
@@ -46,7 +49,9 @@ TEST_CASE("scans: cumsum and cumprod of integers, every place of the axis, both 
                 {}};
         job.inOrderOnly = reverse;
         execute(job, [&](const std::string &where) {
-          expectBits(y, want, where + " " + name + " of " + text(place.shape) + " axis " + number(int64_t(place.axis)) + (reverse ? " reverse" : ""));
+          expectBits(y, want,
+                     where + " " + name + " of " + text(place.shape) + " axis " + number(int64_t(place.axis)) +
+                         (reverse ? " reverse" : ""));
         });
       }
 }
@@ -72,7 +77,10 @@ TEST_CASE("scans: a combiner of two values that is not commutative") {
                       "kernel k(a: *u32, c: *u32, p: *u32, q: *u32) launch(num_warps = $W) {\n  let at = $O;\n"
                       "  let (x, y) = associative_scan((load(a + at), load(c + at)), $A, then, reverse = $R);\n"
                       "  store(p + at, x); store(q + at, y);\n}\n",
-                      {{"W", number(place.warps)}, {"O", offsets(place.shape)}, {"A", number(int64_t(place.axis))}, {"R", reverse ? "true" : "false"}}),
+                      {{"W", number(place.warps)},
+                       {"O", offsets(place.shape)},
+                       {"A", number(int64_t(place.axis))},
+                       {"R", reverse ? "true" : "false"}}),
               {},
               {&a, &c},
               {&p, &q},
@@ -107,7 +115,8 @@ TEST_CASE("scans: types, and operations as combiners") {
     }
     const bool truth = t.bits == 1;
     Job job{replace("fn either(a, b) { return a | b; }\n"
-                    "kernel k(x: *$T, s: *$R, m: *$T) launch(num_warps = 4) {\n  let i = arange(0, 256);\n  let v = load(x + i);\n"
+                    "kernel k(x: *$T, s: *$R, m: *$T) launch(num_warps = 4) {\n  let i = arange(0, 256);\n  let v = "
+                    "load(x + i);\n"
                     "  store(s + i, cumsum(v));\n  store(m + i, associative_scan(v, 0, $F));\n}\n",
                     {{"T", name}, {"R", result}, {"F", truth ? "either" : "maximum"}}),
             {},
@@ -115,7 +124,8 @@ TEST_CASE("scans: types, and operations as combiners") {
             {&sums, &tops},
             {}};
     execute(job, [&](const std::string &where) {
-      expectBits(sums, wantSums, where + " " + name + " cumsum"), expectBits(tops, wantTops, where + " " + name + " maximum");
+      expectBits(sums, wantSums, where + " " + name + " cumsum"),
+          expectBits(tops, wantTops, where + " " + name + " maximum");
     });
   }
 }
@@ -128,8 +138,10 @@ TEST_CASE("scans: in a loop, with a carried total") {
   std::vector<uint64_t> want;
   uint32_t sum = 0;
   for (size_t i = 0; i < x.count; ++i) want.push_back(sum += uint32_t(x.raw(i)));
-  Job job{"kernel k(x: *i32, y: *i32, n: i32) launch(num_warps = 2) {\n  var carry = 0;\n  for first in range(0, n, 256) {\n"
-          "    let i = first + arange(0, 256);\n    let v = load(x + i, i < n);\n    store(y + i, cumsum(v) + carry, i < n);\n"
+  Job job{"kernel k(x: *i32, y: *i32, n: i32) launch(num_warps = 2) {\n  var carry = 0;\n  for first in range(0, n, "
+          "256) {\n"
+          "    let i = first + arange(0, 256);\n    let v = load(x + i, i < n);\n    store(y + i, cumsum(v) + carry, i "
+          "< n);\n"
           "    carry += sum(v);\n  }\n}\n",
           {},
           {&x},
@@ -155,13 +167,16 @@ TEST_CASE("scans: of the result of dot") {
       for (size_t i : line) one.set(0, sum += d[i]), (axis ? wantY : wantZ)[i] = one.raw(0);
     }
   Job job{replace("kernel k(a: *f16, c: *f16, y: *f32, z: *f32) launch(num_warps = 4) {\n"
-                  "  let d = dot(load(a + $A), load(c + $C));\n  store(y + $D, cumsum(d, 1));\n  store(z + $D, cumsum(d, 0));\n}\n",
+                  "  let d = dot(load(a + $A), load(c + $C));\n  store(y + $D, cumsum(d, 1));\n  store(z + $D, "
+                  "cumsum(d, 0));\n}\n",
                   {{"A", offsets({32, 16})}, {"C", offsets({16, 64})}, {"D", offsets({32, 64})}}),
           {},
           {&a, &c},
           {&y, &z},
           {}};
-  execute(job, [&](const std::string &where) { expectBits(y, wantY, where + " rows"), expectBits(z, wantZ, where + " columns"); });
+  execute(job, [&](const std::string &where) {
+    expectBits(y, wantY, where + " rows"), expectBits(z, wantZ, where + " columns");
+  });
 }
 
 TEST_CASE("scans: the top value with its index") {
@@ -182,17 +197,20 @@ TEST_CASE("scans: the top value with its index") {
         }
         wantV.push_back(x.raw(r * 64 + best)), wantI.push_back(best);
       }
-      Job job{replace("kernel k(x: *$T, v: *$T, i: *i32, kept: *i32) launch(num_warps = 4) {\n  let r = arange(0, 16);\n"
-                      "  let (top, index) = $F(load(x + $O), axis = 1, return_indices = true);\n  store(v + r, top); store(i + r, index);\n"
-                      "  let (_, wide) = $F(load(x + $O), axis = 1, keep_dims = true, return_indices = true);\n"
-                      "  store(kept + r[:, None], wide);\n}\n",
-                      {{"T", name}, {"F", largest ? "max" : "min"}, {"O", offsets({16, 64})}}),
-              {},
-              {&x},
-              {&v, &i, &kept},
-              {}};
+      Job job{
+          replace("kernel k(x: *$T, v: *$T, i: *i32, kept: *i32) launch(num_warps = 4) {\n  let r = arange(0, 16);\n"
+                  "  let (top, index) = $F(load(x + $O), axis = 1, return_indices = true);\n  store(v + r, top); "
+                  "store(i + r, index);\n"
+                  "  let (_, wide) = $F(load(x + $O), axis = 1, keep_dims = true, return_indices = true);\n"
+                  "  store(kept + r[:, None], wide);\n}\n",
+                  {{"T", name}, {"F", largest ? "max" : "min"}, {"O", offsets({16, 64})}}),
+          {},
+          {&x},
+          {&v, &i, &kept},
+          {}};
       execute(job, [&](const std::string &where) {
-        expectBits(v, wantV, where + " value"), expectBits(i, wantI, where + " index"), expectBits(kept, wantI, where + " kept");
+        expectBits(v, wantV, where + " value"), expectBits(i, wantI, where + " index"),
+            expectBits(kept, wantI, where + " kept");
       });
     }
 }

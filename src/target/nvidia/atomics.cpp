@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Atomics with an order or a scope. LLVM's NVPTX back end makes `atom` of an atomicrmw and drops both (a compare-and-swap keeps them, and so
-// does an atomicrmw that becomes a loop of them), so what PTX has an instruction for is written here:
+// Atomics with an order or a scope. LLVM's NVPTX back end makes `atom` of an atomicrmw and drops both (a
+// compare-and-swap keeps them, and so does an atomicrmw that becomes a loop of them), so what PTX has an instruction
+// for is written here:
 //   atomicrmw add ptr addrspace(1) p, i32 v syncscope("device") release  →  atom.release.gpu.global.add.u32
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
@@ -49,7 +50,8 @@ std::string instructionOf(const AtomicRMWInst &rmw, const features::Target &targ
 
 void orderAtomics(Function &kernel, const features::Target &target) {
   LLVMContext &context = kernel.getContext();
-  const SyncScope::ID device = context.getOrInsertSyncScopeID("device"), block = context.getOrInsertSyncScopeID("block");
+  const SyncScope::ID device = context.getOrInsertSyncScopeID("device"),
+                      block = context.getOrInsertSyncScopeID("block");
   SmallVector<AtomicRMWInst *, 8> atomics;
   for (Instruction &i : instructions(kernel))
     if (auto *rmw = dyn_cast<AtomicRMWInst>(&i); rmw && rmw->getPointerAddressSpace() == 1)
@@ -58,17 +60,24 @@ void orderAtomics(Function &kernel, const features::Target &target) {
     const std::string instruction = instructionOf(*rmw, target);
     if (instruction.empty()) continue;
     const AtomicOrdering ordering = rmw->getOrdering();
-    const char *order = ordering == AtomicOrdering::Acquire   ? "acquire"
-                        : ordering == AtomicOrdering::Release ? "release"
+    const char *order = ordering == AtomicOrdering::Acquire     ? "acquire"
+                        : ordering == AtomicOrdering::Release   ? "release"
                         : ordering == AtomicOrdering::Monotonic ? "relaxed"
                                                                 : "acq_rel";
     const char *scope = rmw->getSyncScopeID() == device ? "gpu" : rmw->getSyncScopeID() == block ? "cta" : "sys";
     IRBuilder<> b(rmw);
     Type *type = rmw->getType(), *travels = type;
     if (type->getPrimitiveSizeInBits() == 16) travels = b.getInt16Ty();
-    const char *kind = travels->isFloatTy() ? "f" : travels->isDoubleTy() ? "d" : travels->isIntegerTy(64) ? "l" : travels->isIntegerTy(16) ? "h" : "r";
-    const bool bits = instruction.find(".b") != std::string::npos && !travels->isIntegerTy() && instruction.find("bf16") == std::string::npos;
-    if (bits) travels = b.getIntNTy(unsigned(type->getPrimitiveSizeInBits())), kind = travels->isIntegerTy(64) ? "l" : "r"; // exch of a float
+    const char *kind = travels->isFloatTy()       ? "f"
+                       : travels->isDoubleTy()    ? "d"
+                       : travels->isIntegerTy(64) ? "l"
+                       : travels->isIntegerTy(16) ? "h"
+                                                  : "r";
+    const bool bits = instruction.find(".b") != std::string::npos && !travels->isIntegerTy() &&
+                      instruction.find("bf16") == std::string::npos;
+    if (bits)
+      travels = b.getIntNTy(unsigned(type->getPrimitiveSizeInBits())),
+      kind = travels->isIntegerTy(64) ? "l" : "r"; // exch of a float
     const std::string text = std::string("atom.") + order + "." + scope + ".global." + instruction + " $0, [$1], $2;";
     const std::string constraints = std::string("=") + kind + ",l," + kind + ",~{memory}";
     Value *pointer = rmw->getPointerOperand();

@@ -2,8 +2,8 @@
 // Masked accesses as one predicated PTX instruction:
 //   masked.load T (p, mask, other)  →  @mask ld.global.v4.b32 {…}, [p];   the results tied to `other`
 //   masked.store T (p, mask, value) →  @mask st.global.v4.b32 [p], {…};
-// A hint of the cache ("tlx.hint" of the call: ".cg", ".L1::evict_first") stands behind ld.global, with or without a mask.
-// A branch instead would cost a divergence point an access, and ptxas would not combine them.
+// A hint of the cache ("tlx.hint" of the call: ".cg", ".L1::evict_first") stands behind ld.global, with or without a
+// mask. A branch instead would cost a divergence point an access, and ptxas would not combine them.
 #include "llvm/IR/InlineAsm.h"
 
 #include "target/nvidia/nvidia_p.h"
@@ -62,7 +62,8 @@ Align naturalAlign(Type *type) {
 
 /// ".cg", ".L1::evict_first", or nothing.
 static std::string hintOf(Expansion &e) {
-  const std::string hint = e.call->getFnAttr("tlx.hint").isValid() ? e.call->getFnAttr("tlx.hint").getValueAsString().str() : "";
+  const std::string hint =
+      e.call->getFnAttr("tlx.hint").isValid() ? e.call->getFnAttr("tlx.hint").getValueAsString().str() : "";
   if (StringRef(hint).starts_with(".L1::")) requirePtx(e, 74);
   return hint;
 }
@@ -81,8 +82,8 @@ Value *expandMaskedLoad(Expansion &e) {
   Type *result = p.count > 1
                      ? static_cast<Type *>(StructType::get(e.b.getContext(), SmallVector<Type *, 4>(p.count, p.type)))
                      : p.type;
-  std::string text = "@$" + std::to_string(p.count) + " ld.global" + hint + p.suffix + " " + registers(0, p.count) + ", [$" +
-                     std::to_string(p.count + 1) + "];";
+  std::string text = "@$" + std::to_string(p.count) + " ld.global" + hint + p.suffix + " " + registers(0, p.count) +
+                     ", [$" + std::to_string(p.count + 1) + "];";
   std::string constraints;
   for (unsigned i = 0; i < p.count; ++i) constraints += std::string("=") + p.constraint + ",";
   constraints += "b,l";

@@ -45,7 +45,8 @@ const Case kCases[] = {
     {"single ^() {\n if %c ^() {\n single ^() {\n yield\n }\n yield\n } ^() {\n yield\n }\n yield\n }",
      "stands inside another single region"},
     {"single ^() {\n barrier\n yield\n }", "'barrier': stands in a single region, and needs the other threads"},
-    {"single ^() {\n local_store %a, %t\n yield\n }", "'local_store': stands in a single region, whose thread has a part"},
+    {"single ^() {\n local_store %a, %t\n yield\n }",
+     "'local_store': stands in a single region, whose thread has a part"},
     {"single ^() {\n %0 = alloc_barriers {arrivals = 1} : barrier<1>\n yield\n }", "needs the other threads"},
     // barriers
     {"%0 = alloc_barriers {arrivals = 1048575, offset = 8} : barrier<1>", nullptr},
@@ -75,7 +76,8 @@ const Case kCases[] = {
     {"single ^() {\n async_desc_load %d, %a, %bar, %n\n yield\n }", "an index for each dimension"},
     {"single ^() {\n async_desc_store %d, %a, %n, %n {reduce = \"max\"}\n yield\n }", nullptr},
     {"async_desc_store %d, %a, %n, %n", "it stands in a single region"},
-    {"single ^() {\n async_desc_store %d, %b, %n, %n\n yield\n }", "the block, or columns of it, is a buffer of depth 1"},
+    {"single ^() {\n async_desc_store %d, %b, %n, %n\n yield\n }",
+     "the block, or columns of it, is a buffer of depth 1"},
     {"async_store_commit", "it stands in a single region"},
     {"async_store_wait {pending = 0}", "it stands in a single region"},
     {"single ^() {\n async_store_wait\n yield\n }", "'pending'"},
@@ -98,7 +100,8 @@ const Case kCases[] = {
      "%z = uninit : i32[64, 8]\n %0 = async_dot %x, %y, %z : i32[64, 8]",
      nullptr},
     {"%x = local_alloc : buffer<f64[64, 32], 1, smem>\n %0 = async_dot %x, %x, %acc : f32[64, 8]", "shapes are"},
-    {"%x = local_alloc : buffer<f64[64, 64], 1, smem>\n %z = uninit : f64[64, 64]\n %0 = async_dot %x, %x, %z : f64[64, 64]",
+    {"%x = local_alloc : buffer<f64[64, 64], 1, smem>\n %z = uninit : f64[64, 64]\n %0 = async_dot %x, %x, %z : "
+     "f64[64, 64]",
      "multiplies f16, bf16, f32, fp8, i8 and u8, not f64"},
     {"async_dot_wait {pending = 1}", nullptr},
     {"async_dot_wait", "'pending'"},
@@ -126,7 +129,8 @@ TEST_CASE("descriptors, barriers and asynchronous units") {
 TEST_CASE("barriers lie inside the planned memory") {
   for (int bytes : {24, 23}) {
     Parsed p("kernel @k() target = \"sm_90a\" warps = 4 warp_size = 32 shared_bytes = " + std::to_string(bytes) +
-             " properties = [planned_memory]\n{\n  %0 = alloc_barriers {offset = 8, arrivals = 1} : barrier<2>\n  return\n}\n");
+             " properties = [planned_memory]\n{\n  %0 = alloc_barriers {offset = 8, arrivals = 1} : barrier<2>\n  "
+             "return\n}\n");
     REQUIRE_MESSAGE(p.module, p.messages());
     CHECK(verify(*p.module, p.diagnostics) == (bytes == 24));
     if (bytes == 23) CHECK(p.messages().find("ends at byte 24 of 23") != std::string::npos);
@@ -144,9 +148,9 @@ TEST_CASE("a lowered descriptor names its arguments") {
   REQUIRE_MESSAGE(p.module, p.messages());
   CHECK(verify(*p.module, p.diagnostics));
   CHECK(print(*p.module) == text(good, "tensor_desc<f16, [64, 32]>", 1));
-  for (const auto &[type, first] : {std::pair("tensor_desc<f16, [64, 32]>", 0), std::pair("tensor_desc<f16, [64, 32]>", 2),
-                                    std::pair("tensor_desc<f32, [64, 32]>", 1), std::pair("tensor_desc<f16, [64]>", 1),
-                                    std::pair("f16", 1)}) {
+  for (const auto &[type, first] :
+       {std::pair("tensor_desc<f16, [64, 32]>", 0), std::pair("tensor_desc<f16, [64, 32]>", 2),
+        std::pair("tensor_desc<f32, [64, 32]>", 1), std::pair("tensor_desc<f16, [64]>", 1), std::pair("f16", 1)}) {
     Parsed wrong(text(good, type, first));
     REQUIRE_MESSAGE(wrong.module, wrong.messages());
     CHECK(!verify(*wrong.module, wrong.diagnostics));
