@@ -13,33 +13,14 @@ import subprocess
 
 import torch
 
+import gpu_timing
 import tlxlib
 
 KERNELS = tlxlib.ROOT / "kernels"
 
 
 def seconds(call, calls=10, warm=0.08, timed=0.12):
-    for _ in range(3):
-        call(torch.cuda.current_stream().cuda_stream)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(calls):
-            call(torch.cuda.current_stream().cuda_stream)
-
-    def replay(times):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(times):
-            graph.replay()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) * 1e-3 / times
-
-    replay(1)
-    one = replay(2)
-    replay(max(1, int(warm / one)))
-    return replay(max(2, int(timed / one))) / calls
+    return gpu_timing.seconds(gpu_timing.capture(call, calls).replay, warm, timed) / calls
 
 
 def measure(contenders, rounds):

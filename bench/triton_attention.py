@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attention, forward, in Triton with tensor descriptors made on the host: what kernels/attention.tlx computes, over [heads * seq, D] and
-for sequences that are whole blocks (EVEN there). compile_time.py compiles it beside ours; nothing launches it."""
+for sequences that are whole blocks (EVEN there): seq is a multiple of BM, and BM of BN. compile_time.py compiles it beside ours,
+peers/triton_kernels.py launches it."""
 import triton
 import triton.language as tl
 

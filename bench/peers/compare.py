@@ -11,7 +11,10 @@ Clock and power are read during each turn. Writes DATE-peers.json, .md and one .
   compare.py --quick                  a few works, two rounds
   compare.py --works matmul-f16       those whose name has this text
   compare.py --tune matmul-f16-4096   the kernel of that work with each configuration of tuning.py, beside its yardstick
-  compare.py --dry-run                no GPU: our kernels on the simulator at tiny sizes; checks this program and configs.json"""
+  compare.py --dry-run                no GPU: our kernels on the simulator at tiny sizes; checks this program and configs.json
+
+The status is 1 if a kernel of ours is wrong, does not compile or could not take part; a peer may fail or be absent (in a dry run: be absent
+only). With --tune, a configuration that does not compile is an answer and no failure, unless it is the rule of configs.json."""
 import argparse
 import json
 import os
@@ -29,6 +32,9 @@ sys.path.insert(0, str(HERE.parent))
 import nvml  # noqa: E402
 import report  # noqa: E402
 import works  # noqa: E402
+
+
+OWN = ("tlxjit", "dry")  # the groups of our own kernels
 
 
 class Process:
@@ -95,8 +101,14 @@ def start_groups(options):
 
 
 def measure(processes, work, options, meter, rng, tuning=None):
-    """{contender: {"alone": …, "called": …, …}} and what failed."""
-    owners, results, failed = {}, {}, {}
+    """{contender: {"alone": …, "called": …, …}}, {what failed: why}, and which of the failures are ours."""
+    owners, results, failed, own_failed = {}, {}, {}, []
+
+    def fail(process, name, why):
+        failed[name] = why
+        if process.group in OWN:
+            own_failed.append(name)
+
     for p in processes:
         if p.absent:
             continue
@@ -104,28 +116,29 @@ def measure(processes, work, options, meter, rng, tuning=None):
         answer = p.ask(300, do="prepare", work=vars(work), **extra)
         for name, note in answer.get("contenders", {}).items():
             owners[name], results[name] = p, {"note": note, "turns": []}
-        failed |= {f"{p.group}: {name}" if name == "*" else name: why for name, why in answer.get("failed", {}).items()}
-        if "problem" in answer:
-            failed[p.group] = answer["problem"]
+        for name, why in answer.get("failed", {}).items():
+            fail(p, f"{p.group}: {name}" if name == "*" else name, why)
+        failed |= answer.get("unfit", {})
+        if p.absent or "problem" in answer:
+            fail(p, p.group, p.absent or answer["problem"])
     for _ in range(options.rounds):
         for name in rng.sample(sorted(owners), len(owners)):
+            owner = owners[name]
             with nvml.Sampler(meter) as sampler:
-                alone = owners[name].ask(60, do="alone", contender=name, warm=options.warm, timed=options.timed)
-            turn = {"alone": alone.get("seconds"), **sampler.summary()}
+                answers = {"alone": owner.ask(60, do="alone", contender=name, warm=options.warm, timed=options.timed)}
             if not tuning:
-                called = owners[name].ask(60, do="called", contender=name, warm=options.warm / 2, timed=options.timed / 2)
-                turn["called"] = called.get("seconds")
-            if turn["alone"] is None or owners[name].absent:
-                failed[name] = alone.get("problem") or owners[name].absent or "no answer"
-                del owners[name]
-                if not results[name]["turns"]:
-                    del results[name]
-            else:
-                results[name]["turns"].append(turn)
+                answers["called"] = owner.ask(60, do="called", contender=name, warm=options.warm / 2, timed=options.timed / 2)
+            if all("seconds" in a for a in answers.values()):
+                results[name]["turns"].append({how: a["seconds"] for how, a in answers.items()} | sampler.summary())
+                continue
+            fail(owner, name, owner.absent or next(a["problem"] for a in answers.values() if "problem" in a))
+            del owners[name]
+            if not results[name]["turns"]:
+                del results[name]
     for p in processes:
         if not p.absent:
             p.ask(60, do="drop")
-    return {name: summary(work, r) for name, r in results.items() if r["turns"]}, failed
+    return {name: summary(work, r) for name, r in results.items() if r["turns"]}, failed, own_failed
 
 
 def summary(work, result):
@@ -185,11 +198,21 @@ def commit_of(options):
     return found.stdout.strip() or "unknown"
 
 
+def command():
+    """The command as another machine would call it: without where the results lie."""
+    words, skip = ["bench/peers/compare.py"], False
+    for word in sys.argv[1:]:
+        if not skip and not word.startswith("--out"):
+            words.append(word)
+        skip = word == "--out"
+    return " ".join(words)
+
+
 def main():
     options = parse()
     begin, rng, meter = time.monotonic(), random.Random(options.seed), nvml.Nvml()
     document = {"date": time.strftime("%F %T UTC", time.gmtime()), "commit": commit_of(options),
-                "command": " ".join(["bench/peers/compare.py"] + sys.argv[1:]), "machine": meter.describe(), "rounds": options.rounds,
+                "command": command(), "machine": meter.describe(), "rounds": options.rounds,
                 "warm_s": options.warm, "timed_s": options.timed, "seed": options.seed, "dry_run": options.dry_run, "groups": {},
                 "works": [], "left_out": []}
     if options.dry_run:
@@ -207,9 +230,9 @@ def main():
         if options.tune:
             import tuning as table
             tuning = table.configurations(work, options.target)
-        results, failed = measure(processes, work, options, meter, rng, tuning)
+        results, failed, own_failed = measure(processes, work, options, meter, rng, tuning)
         document["works"].append({"name": work.name, "kind": work.kind, "unit": work.unit, "yardstick": work.yardstick,
-                                  "contenders": results, "failed": failed})
+                                  "contenders": results, "failed": failed, "own_failed": own_failed})
         document["groups"] = {p.group: {"absent": p.absent} if p.absent else p.info for p in processes}
         document["seconds"] = round(time.monotonic() - begin, 1)
         report.write(path, document)
@@ -217,8 +240,12 @@ def main():
     for p in processes:
         p.close()
     print(f"# wrote {path}.json, .md and plots, {document.get('seconds', 0)} s", file=sys.stderr)
-    bad = [w["name"] for w in document["works"] if w["failed"]] + [f for f in document.get("configs", []) if "problem" in f]
-    return 1 if bad and options.dry_run else 0
+    bad = [f"{w['name']}: {name}" for w in document["works"] for name in w["failed" if options.dry_run else "own_failed"]]
+    bad += [f"{p.group}: {p.absent}" for p in processes if p.group in OWN and p.absent]
+    bad += [f"configs.json: {c['work']} {c['target']} {c['kernel']}" for c in document.get("configs", []) if "problem" in c]
+    for one in bad:
+        print(f"# failed: {one}", file=sys.stderr)
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":

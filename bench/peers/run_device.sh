@@ -4,7 +4,7 @@
 #
 #   run_device.sh TLXJIT_PACK PEERS_PACK OUT [arguments of compare.py…]
 #
-#   TLXJIT_PACK  tlxjit.txz of bench/pack.sh, or - where libtlxjit.so lies in build/
+#   TLXJIT_PACK  of bench/pack.sh (--library is enough), or - where libtlxjit.so lies in build/
 #   PEERS_PACK   peers.txz: the wheels fbtriton (TLX with its tutorials) and fa3-fwd, unpacked into one folder; or - for none
 #   OUT          where the results go
 #

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Blocked kernels in stock Triton, as its users write them, with tensor descriptors made on the host; each is tuned over a short list of
 configurations that do well on Hopper. For Triton 3.4 and later."""
+import pathlib
+import sys
+
 import torch
 import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import triton_attention  # noqa: E402
 
 
 @triton.jit
@@ -33,43 +39,6 @@ def _matmul_one_tile(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: t
     for k in range(0, K, BK):
         acc = tl.dot(a.load([m, k]), b.load([k, n]), acc)
     c.store([m, n], acc.to(c.dtype))
-
-
-@triton.jit
-def _attend(acc, total, largest, q, k, v, first, begin, end, row, scale2, BM: tl.constexpr, BN: tl.constexpr, MASK: tl.constexpr):
-    rows = row + tl.arange(0, BM)
-    for key in range(begin, end, BN):
-        scores = tl.dot(q, k.load([first + key, 0]).T)
-        if MASK:
-            scores += tl.where(rows[:, None] >= (key + tl.arange(0, BN))[None, :], 0.0, -1.0e6)
-        grown = tl.maximum(largest, tl.max(scores, 1) * scale2)
-        weights = tl.math.exp2(scores * scale2 - grown[:, None])
-        shrink = tl.math.exp2(largest - grown)
-        total = total * shrink + tl.sum(weights, 1)
-        acc = tl.dot(weights.to(v.dtype), v.load([first + key, 0]), acc * shrink[:, None])
-        largest = grown
-    return acc, total, largest
-
-
-@triton.jit
-def _attention(q, k, v, o, lse, scale, seq, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
-    """Over [heads * seq, D]; seq is a multiple of BM, and BM of BN."""
-    block = tl.program_id(0)
-    if CAUSAL:
-        block = tl.num_programs(0) - 1 - block
-    first, row = tl.program_id(1) * seq, block * BM
-    scale2 = scale * 1.44269504
-    largest = tl.zeros([BM], tl.float32) - float("inf")
-    total = tl.zeros([BM], tl.float32)
-    acc = tl.zeros([BM, D], tl.float32)
-    queries = q.load([first + row, 0])
-    if CAUSAL:
-        acc, total, largest = _attend(acc, total, largest, queries, k, v, first, 0, row, row, scale2, BM, BN, False)
-        acc, total, largest = _attend(acc, total, largest, queries, k, v, first, row, row + BM, row, scale2, BM, BN, True)
-    else:
-        acc, total, largest = _attend(acc, total, largest, queries, k, v, first, 0, seq, row, scale2, BM, BN, False)
-    o.store([first + row, 0], (acc / total[:, None]).to(o.dtype))
-    tl.store(lse + first + row + tl.arange(0, BM), (largest + tl.math.log2(total)) * 0.69314718)
 
 
 def _descriptor(x, block):
@@ -124,8 +93,8 @@ def attention(q, k, v, o, causal, scale):
     for bm, bn, stages, warps in ((128, 128, 2, 8), (128, 64, 3, 8), (128, 64, 2, 4), (128, 64, 3, 4), (128, 128, 3, 8), (64, 64, 3, 4),
                                   (128, 64, 4, 8)):
         descriptors = [_descriptor(x, (rows, d)) for x, rows in zip(flat, (bm, bn, bn, bm))]
-        args = (*descriptors, lse, scale, seq, d, bm, bn, causal)
+        args = (*descriptors, lse, seq, scale, d, bm, bn, causal)
         grid, options = (seq // bm, batch * heads), {"num_stages": stages, "num_warps": warps}
         name = f"{bm}x{bn} stages {stages} warps {warps}"
-        launchers[name] = lambda args=args, grid=grid, options=options: _attention[grid](*args, **options)
+        launchers[name] = lambda args=args, grid=grid, options=options: triton_attention.attention[grid](*args, **options)
     return _best(launchers)

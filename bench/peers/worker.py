@@ -5,22 +5,28 @@ libraries print goes to standard error. Started by compare.py."""
 import argparse
 import json
 import os
+import pathlib
 import sys
 import traceback
 
 answers = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import works  # noqa: E402
+
+
+CALLS = 10  # of a kernel in one graph
 
 
 class Worker:
     def __init__(self, group, options):
         import torch
         import contenders
+        import gpu_timing
         if not torch.cuda.is_available():
             raise contenders.Absent("PyTorch sees no CUDA device")
-        self.torch, self.contenders = torch, contenders
+        self.torch, self.contenders, self.timing = torch, contenders, gpu_timing
         kind = contenders.GROUPS[group]
         self.group = kind(**options) if options else kind()
         self.data, self.calls, self.graphs = None, {}, {}
@@ -30,14 +36,14 @@ class Worker:
         return {"versions": self.group.versions(), "gpu": p.name, "multiprocessors": p.multi_processor_count}
 
     def prepare(self, work, configs=None):
-        """Makes and checks every contender of a work. `configs`: parameters to try, for tuning."""
+        """Makes and checks every contender of a work. `configs`: parameters to try, for tuning; those that do not compile are "unfit"."""
         torch = self.torch
         work = works.Work.from_json(work)
         self.drop()
         self.data = self.contenders.make_data(work)
-        found, failed = {}, {}
+        found, failed, unfit = {}, {}, {}
         try:
-            self.calls = self.group.prepare(work, self.data) if not configs else self._tuning(work, configs, failed)
+            self.calls = self.group.prepare(work, self.data) if not configs else self._tuning(work, configs, failed, unfit)
         except Exception as error:
             return {"contenders": {}, "failed": {"*": f"{type(error).__name__}: {str(error)[:2000]}"}}
         for name, call in list(self.calls.items()):
@@ -45,63 +51,32 @@ class Worker:
                 self.data["out"].fill_(float("nan"))
                 out = call(torch.cuda.current_stream().cuda_stream)
                 torch.cuda.synchronize()
-                error = 0.0 if name == "copy" else self.contenders.relative_error(work, self.data, out)
-                if error > self.contenders.TOLERANCE[work.type]:
-                    raise RuntimeError(f"wrong: relative error {error:.2e}")
-                self.graphs[name] = self._capture(call)
+                error = 0.0 if name == "copy" else self.contenders.check(work, self.data, out)
+                self.graphs[name] = self.timing.capture(call, CALLS)
                 found[name] = {"error": error, **getattr(call, "note", {})}
             except Exception as error:
                 failed[name] = f"{type(error).__name__}: {str(error)[:500]}"
                 del self.calls[name]
-        return {"contenders": found, "failed": failed}
+        return {"contenders": found, "failed": failed, "unfit": unfit}
 
-    def _tuning(self, work, configs, failed):
+    def _tuning(self, work, configs, failed, unfit):
         import ours
         calls = {}
         for name, fields in configs.items():
             try:
                 calls[name] = self.group.prepare(work, self.data, ours.configs.Config(**fields))["tlxjit"]
             except Exception as error:
-                failed[name] = str(error)[:300]
+                (failed if name == "rule" else unfit)[name] = str(error)[:300]
         return calls
-
-    def _capture(self, call, calls=10):
-        torch = self.torch
-        for _ in range(3):
-            call(torch.cuda.current_stream().cuda_stream)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(calls):
-                call(torch.cuda.current_stream().cuda_stream)
-        return graph, calls
-
-    def _timed(self, once, warm, timed):
-        """Seconds of one `once`: as many as fill `warm` seconds untimed, then as many as fill `timed`."""
-        torch = self.torch
-
-        def run(times):
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            for _ in range(times):
-                once()
-            end.record()
-            end.synchronize()
-            return start.elapsed_time(end) * 1e-3 / times
-        run(1)
-        one = max(run(2), 1e-7)
-        run(max(1, int(warm / one)))
-        return run(max(2, int(timed / one)))
 
     def alone(self, contender, warm, timed):
         """The kernel alone: replays of a graph of calls."""
-        graph, calls = self.graphs[contender]
-        return {"seconds": self._timed(graph.replay, warm, timed) / calls}
+        return {"seconds": self.timing.seconds(self.graphs[contender].replay, warm, timed) / CALLS}
 
     def called(self, contender, warm, timed):
         """As its users call it, one call after the other, with what the host adds."""
         call, stream = self.calls[contender], self.torch.cuda.current_stream().cuda_stream
-        return {"seconds": self._timed(lambda: call(stream), warm, timed)}
+        return {"seconds": self.timing.seconds(lambda: call(stream), warm, timed)}
 
     def drop(self):
         self.data, self.calls, self.graphs = None, {}, {}
