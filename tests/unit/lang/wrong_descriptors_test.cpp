@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Wrong programs about tensor descriptors, pipelines, matrix products and scans: the one message that each gives, with its place. (What a
 // target refuses after the elaborator is in tests/kernels/refusals_test.cpp.)
-#include "elaborate_testing.h"
+#include "wrong_testing.h"
 
 using namespace tlx;
 using namespace elaboration;
 
 namespace {
-struct Wrong {
-  const char *text;
-  unsigned line, col, endCol;
-  const char *message;
-};
-
-void check(const Wrong &wrong, const std::string &text) {
-  Elaborated e(text);
-  CAPTURE(std::string(wrong.text));
-  const std::string place = std::to_string(wrong.line) + ":" + std::to_string(wrong.col) + "-" + std::to_string(wrong.endCol);
-  CHECK(e.errors() == place + " " + wrong.message);
-  CHECK(!e.module);
-}
-
 /// Statements of a kernel with these names, on line 2.
 std::string described(const std::string &statements) {
   return "kernel k(a: tensor_desc<f16, [64, 64]>, b: tensor_desc<f16, [64, 64]>, q: tensor_desc<i32, [64, 64]>,"

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Wrong programs, and the one message that each gives: line, first and last column, text. Syntax has its own
 // (syntax_errors_test.cpp); here the text parses, and a name, a type, a shape or a number is wrong.
-#include "elaborate_testing.h"
+#include "wrong_testing.h"
 
 using namespace tlx;
 using namespace elaboration;
 
 namespace {
-struct Wrong {
-  const char *text;
-  unsigned line, col, endCol;
-  const char *message;
-};
-
-void check(const Wrong &wrong, const std::string &text) {
+/// The files that programs of the tables import.
+lang::ElaborateOptions imports() {
   lang::ElaborateOptions options;
   options.import = [](const std::string &name) -> std::optional<std::string> {
     if (name == "self.tlx") return "import \"other.tlx\";\n";
@@ -21,12 +16,7 @@ void check(const Wrong &wrong, const std::string &text) {
     if (name == "one.tlx" || name == "two.tlx") return "fn shared(x) { return x; }\n";
     return std::nullopt;
   };
-  Elaborated e(text, options);
-  CAPTURE(std::string(wrong.text));
-  std::string want = std::to_string(wrong.line) + ":" + std::to_string(wrong.col) + "-" + std::to_string(wrong.endCol) +
-                     " " + wrong.message;
-  CHECK(e.errors() == want);
-  CHECK(!e.module);
+  return options;
 }
 } // namespace
 
@@ -511,7 +501,7 @@ TEST_CASE("files, kernels, facts") {
     {"kernel k(p: *f32) { static for i in range(0, 4096) { static for j in range(0, 4096) { store(p, 1.0); } } }",
      1, 54, 84, "the kernel needs more than 20000 operations; that is the limit: unroll less, or split it"},
   };
-  for (const Wrong &wrong : table) check(wrong, wrong.text);
+  for (const Wrong &wrong : table) check(wrong, wrong.text, imports());
 }
 // clang-format on
 

@@ -7,10 +7,6 @@
 #include "sim_test.h"
 
 using namespace sim_test;
-using tlx::sim::FindingKind;
-using tlx::sim::launch;
-using tlx::sim::LaunchConfig;
-using tlx::sim::Memory;
 
 TEST_CASE("a 32-bit wrap that reaches an address is a finding, unless the access is masked off") {
   // x[n · stride] through 32 bits, guarded by %on.

@@ -6,10 +6,6 @@
 #include "sim_test.h"
 
 using namespace sim_test;
-using tlx::sim::FindingKind;
-using tlx::sim::launch;
-using tlx::sim::LaunchConfig;
-using tlx::sim::Memory;
 
 namespace {
 /// out[tid] = OP(…) for a kernel body that computes i32 %r from i32 %t and i32 %v = in[tid].
@@ -26,8 +22,7 @@ std::string laneKernel(const char *id, const std::string &compute) {
 }
 
 std::vector<uint32_t> runLanes(const std::string &body, const char *target, unsigned threads,
-                               const std::vector<uint32_t> &in,
-                               tlx::sim::Schedule schedule = tlx::sim::Schedule::InOrder) {
+                               const std::vector<uint32_t> &in, Schedule schedule = Schedule::InOrder) {
   auto p = program(body, target, threads);
   Memory memory;
   auto *din = upload(memory, in);

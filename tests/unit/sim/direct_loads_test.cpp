@@ -6,16 +6,11 @@
 #include "sim_test.h"
 
 using namespace sim_test;
-using tlx::sim::FindingKind;
-using tlx::sim::launch;
-using tlx::sim::LaunchConfig;
-using tlx::sim::LaunchResult;
-using tlx::sim::Memory;
-using tlx::sim::Schedule;
 
 namespace {
 /// Two waves; each loads its 1024 bytes of a slot two steps ahead and reads the other wave's.
-std::string ring(const std::string &loads, const std::string &reads, const std::string &barrier, const std::string &last) {
+std::string ring(const std::string &loads, const std::string &reads, const std::string &barrier,
+                 const std::string &last) {
   return R"((ptr addrspace(1) %x, ptr addrspace(1) %out, i32 %steps) {
 entry:
   %t = call i32 @tlx.amd.workitem.id.x()
@@ -37,7 +32,8 @@ loop:
   %slot = phi i32 [ 0, %entry ], [ %slot1, %loop ]
   %free = phi i32 [ 4096, %entry ], [ %free1, %loop ]
 )" + loads +
-         "\n  call void @tlx.amd.sched.barrier()\n" + reads + "\n" + barrier + "\n  call void @tlx.amd.sched.barrier()\n" + R"(
+         "\n  call void @tlx.amd.sched.barrier()\n" + reads + "\n" + barrier +
+         "\n  call void @tlx.amd.sched.barrier()\n" + R"(
   %k2 = add i32 %k, 2
   %on = icmp slt i32 %k2, %steps
   %dk = getelementptr i8, ptr addrspace(3) %d0, i32 %free
@@ -62,7 +58,8 @@ loop:
   %more = icmp slt i32 %k1, %steps
   br i1 %more, label %loop, label %end
 end:
-)" + last + R"(
+)" + last +
+         R"(
   %po = getelementptr i32, ptr addrspace(1) %out, i32 %t
   store i32 %acc2, ptr addrspace(1) %po, align 4
   ret void
@@ -71,62 +68,41 @@ end:
 std::string waitcnt(int vm, int lgkm) {
   return "  call void @tlx.amd.s.waitcnt(i32 " + std::to_string(vm) + ", i32 " + std::to_string(lgkm) + ")";
 }
-const std::string kBarrier = "  call void @tlx.amd.s.barrier()", kLoads = waitcnt(1, 15), kReads = waitcnt(63, 0), kLast = waitcnt(0, 15);
-
-LaunchResult run(const tlx::sim::Program &p, Schedule schedule, uint64_t seed, bool check) {
-  const int steps = 7;
-  std::vector<int> x(steps * 512);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = int(i * 2654435761u >> 8);
-  Memory memory;
-  int *dx = upload(memory, x), *out = static_cast<int *>(memory.allocate(128 * 4));
-  LaunchConfig config;
-  config.schedule = schedule;
-  config.seed = seed;
-  auto result = launch(p, config, params(dx, out, steps), memory);
-  if (check) {
-    auto got = download(memory, out, 128);
-    for (unsigned t = 0; t < 128; ++t) {
-      uint32_t sum = 0;
-      for (unsigned k = 0; k < steps; ++k)
-        for (unsigned e : {0u, 3u}) sum += uint32_t(x[k * 512 + (t ^ 64) * 4 + e]);
-      REQUIRE(uint32_t(got[t]) == sum);
-    }
-  }
-  return result;
-}
+const std::string kBarrier = "  call void @tlx.amd.s.barrier()", kLoads = waitcnt(1, 15), kReads = waitcnt(63, 0),
+                  kLast = waitcnt(0, 15);
 } // namespace
 
 TEST_CASE("direct loads: a ring is right under every schedule, and without a wait a finding in every one") {
   auto load = [](const std::string &text) { return program(text, "gfx950", 128, 6144); };
   auto right = load(ring(kLoads, kReads, kBarrier, kLast));
   // A fence waits for loads as well (as LLVM makes it).
-  auto fenced = load(ring("", "  call void @tlx.amd.fence.release()", kBarrier + "\n  call void @tlx.amd.fence.acquire()", kLast));
+  auto fenced = load(
+      ring("", "  call void @tlx.amd.fence.release()", kBarrier + "\n  call void @tlx.amd.fence.acquire()", kLast));
   struct Mutation {
     const char *what;
-    std::unique_ptr<tlx::sim::Program> program;
+    std::unique_ptr<Program> program;
     FindingKind kind;
   };
   std::vector<Mutation> mutations;
   mutations.push_back({"no wait for loads", load(ring("", kReads, kBarrier, kLast)), FindingKind::InFlight});
-  mutations.push_back({"one load too many in flight", load(ring(waitcnt(2, 15), kReads, kBarrier, kLast)), FindingKind::InFlight});
+  mutations.push_back(
+      {"one load too many in flight", load(ring(waitcnt(2, 15), kReads, kBarrier, kLast)), FindingKind::InFlight});
   mutations.push_back({"no wait for reads", load(ring(kLoads, "", kBarrier, kLast)), FindingKind::SlotOverrun});
-  mutations.push_back({"a wait for some reads", load(ring(kLoads, waitcnt(63, 1), kBarrier, kLast)), FindingKind::SlotOverrun});
+  mutations.push_back(
+      {"a wait for some reads", load(ring(kLoads, waitcnt(63, 1), kBarrier, kLast)), FindingKind::SlotOverrun});
   mutations.push_back({"loads in flight at the end", load(ring(kLoads, kReads, kBarrier, "")), FindingKind::InFlight});
   auto apart = load(ring(kLoads, kReads, "", kLast));
-  for (Schedule schedule : kSchedules)
-    for (uint64_t seed = 0; seed < 5; ++seed) {
-      CAPTURE(int(schedule));
-      CAPTURE(seed);
-      for (const tlx::sim::Program *p : {right.get(), fenced.get()}) {
-        auto result = run(*p, schedule, seed, true);
-        CHECK_MESSAGE(result.ok(), text(result));
-      }
-      for (const Mutation &m : mutations) {
-        CAPTURE(m.what);
-        CHECK(has(run(*m.program, schedule, seed, false), m.kind));
-      }
-      CHECK_FALSE(run(*apart, schedule, seed, false).ok()); // no barrier
+  forEachSchedule([&](LaunchConfig &config) {
+    for (const Program *p : {right.get(), fenced.get()}) {
+      auto result = runRing(*p, config, [](unsigned t) { return t ^ 64; });
+      CHECK_MESSAGE(result.ok(), text(result));
     }
+    for (const Mutation &m : mutations) {
+      CAPTURE(m.what);
+      CHECK(has(runRing(*m.program, config), m.kind));
+    }
+    CHECK_FALSE(runRing(*apart, config).ok()); // no barrier
+  });
 }
 
 TEST_CASE("direct loads: sizes, zeros, and operands that the unit does not take") {
@@ -134,12 +110,16 @@ TEST_CASE("direct loads: sizes, zeros, and operands that the unit does not take"
     return R"((ptr addrspace(1) %x, ptr addrspace(1) %out, i32 %offset, i32 %lanes) {
   %t = call i32 @tlx.amd.workitem.id.x()
   %s = call ptr addrspace(3) @tlx.smem.base()
-  %l = mul i32 %t, )" + size + R"(
+  %l = mul i32 %t, )" +
+           size + R"(
   %o = add i32 %l, %offset
   %on = icmp slt i32 %t, %lanes
-  %d = getelementptr i8, ptr addrspace(3) %s, i32 )" + start + R"(
-  %b = getelementptr i8, ptr addrspace(1) %x, i32 )" + base + R"(
-  call void @tlx.amd.buffer.load.lds.b)" + (size == "4" ? "32" : "128") + R"((ptr addrspace(3) %d, ptr addrspace(1) %b, i32 %o, i1 %on)
+  %d = getelementptr i8, ptr addrspace(3) %s, i32 )" +
+           start + R"(
+  %b = getelementptr i8, ptr addrspace(1) %x, i32 )" +
+           base + R"(
+  call void @tlx.amd.buffer.load.lds.b)" +
+           (size == "4" ? "32" : "128") + R"((ptr addrspace(3) %d, ptr addrspace(1) %b, i32 %o, i1 %on)
   call void @tlx.amd.s.waitcnt(i32 0, i32 15)
   %p = getelementptr i8, ptr addrspace(3) %s, i32 %l
   %v = load i32, ptr addrspace(3) %p, align 4
@@ -150,7 +130,7 @@ TEST_CASE("direct loads: sizes, zeros, and operands that the unit does not take"
   };
   std::vector<int> x(256);
   for (int i = 0; i < 256; ++i) x[size_t(i)] = i + 1;
-  auto run = [&](const tlx::sim::Program &p, int offset, int lanes, std::vector<int> *got) {
+  auto run = [&](const Program &p, int offset, int lanes, std::vector<int> *got) {
     Memory memory;
     int *dx = upload(memory, x), *out = static_cast<int *>(memory.allocate(256));
     auto result = launch(p, {}, params(dx, out, offset, lanes), memory);

@@ -9,12 +9,6 @@
 #include "hopper_test.h"
 
 using namespace sim_test;
-using tlx::sim::FindingKind;
-using tlx::sim::launch;
-using tlx::sim::LaunchConfig;
-using tlx::sim::Memory;
-using tlx::sim::Schedule;
-using Element = tlx::sim::TensorMap::Element;
 
 namespace {
 constexpr unsigned kShared = 1024 + 2 * 49152;
@@ -26,6 +20,17 @@ struct Variant {
 };
 
 std::string gemm(const Variant &v) {
+  const std::string fill = R"(  %so = mul i32 %pslot, 49152
+  %sa = add i32 %so, 1024
+  %sb = add i32 %so, 17408
+  %da = getelementptr i8, ptr addrspace(3) %s, i32 %sa
+  %db = getelementptr i8, ptr addrspace(3) %s, i32 %sb
+  call void @tlx.nv.mbarrier.arrive.expect.tx(ptr addrspace(3) %pfull, i32 )" +
+                           std::to_string(v.expected) + R"()
+  %k0 = shl i32 %k, 6
+  call void @tlx.nv.tma.load.2d(ptr addrspace(3) %da, ptr addrspace(3) %pfull, ptr %ma, i32 %k0, i32 %m0, i64 0)
+  call void @tlx.nv.tma.load.2d(ptr addrspace(3) %db, ptr addrspace(3) %pfull, ptr %mb, i32 %k0, i32 %n0, i64 0)
+)";
   std::string text =
       R"((ptr byval([128 x i8]) align 64 %ma, ptr byval([128 x i8]) align 64 %mb, ptr addrspace(1) %result, i32 %n, i32 %steps) {
 entry:
@@ -34,69 +39,21 @@ entry:
   %s = call ptr addrspace(3) @tlx.smem.base()
   %cx = call i32 @tlx.nv.ctaid.x()
   %cy = call i32 @tlx.nv.ctaid.y()
-)" + sharedAt("full1", 8) +
-      sharedAt("empty0", 16) + sharedAt("empty1", 24) +
-      R"(  %first = icmp eq i32 %t, 0
   %m0 = shl i32 %cy, 7
   %n0 = shl i32 %cx, 8
-  br i1 %first, label %init, label %start
-init:
-  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %s, i32 1)
-  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %full1, i32 1)
-  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %empty0, i32 2)
-  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %empty1, i32 2)
-  call void @tlx.nv.fence.mbarrier.init()
-  br label %start
-start:
-  call void @tlx.nv.bar.sync(i32 0, i32 384)
-  %w = lshr i32 %t, 7
+)" + ringBarriers(2, 384) +
+      R"(  %w = lshr i32 %t, 7
   %consumer = icmp ult i32 %w, 2
   br i1 %consumer, label %c, label %other
 other:
   %producer = icmp eq i32 %t, 256
   br i1 %producer, label %p, label %end
-p:
-  %k = phi i32 [ 0, %other ], [ %k1, %pgo ]
-  %slot = and i32 %k, 1
-  %b8 = shl i32 %slot, 3
-  %full = getelementptr i8, ptr addrspace(3) %s, i32 %b8
-  %empty = getelementptr i8, ptr addrspace(3) %empty0, i32 %b8
-  %half = lshr i32 %k, 1
-  %par = and i32 %half, 1
-  %epar = xor i32 %par, 1
-  br label %pw
-pw:
-  %pok = call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %empty, i32 %epar)
-  br i1 %pok, label %pgo, label %pw
-pgo:
-  %so = mul i32 %slot, 49152
-  %sa = add i32 %so, 1024
-  %sb = add i32 %so, 17408
-  %da = getelementptr i8, ptr addrspace(3) %s, i32 %sa
-  %db = getelementptr i8, ptr addrspace(3) %s, i32 %sb
-  call void @tlx.nv.mbarrier.arrive.expect.tx(ptr addrspace(3) %full, i32 )" +
-      std::to_string(v.expected) + R"()
-  %k0 = shl i32 %k, 6
-  call void @tlx.nv.tma.load.2d(ptr addrspace(3) %da, ptr addrspace(3) %full, ptr %ma, i32 %k0, i32 %m0, i64 0)
-  call void @tlx.nv.tma.load.2d(ptr addrspace(3) %db, ptr addrspace(3) %full, ptr %mb, i32 %k0, i32 %n0, i64 0)
-  %k1 = add i32 %k, 1
-  %pmore = icmp slt i32 %k1, %steps
-  br i1 %pmore, label %p, label %end
-c:
-  %i = phi i32 [ 0, %start ], [ %i1, %cnext ]
-  %cslot = and i32 %i, 1
-  %cb8 = shl i32 %cslot, 3
-  %cfull = getelementptr i8, ptr addrspace(3) %s, i32 %cb8
-  %chalf = lshr i32 %i, 1
-  %cpar = and i32 %chalf, 1
-  br label %cw
-cw:
-)" +
-      (v.waitForFull ? "  %cok = call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %cfull, i32 %cpar)\n  br i1 %cok, "
-                       "label %cgo, label %cw\n"
-                     : "  br label %cgo\n") +
-      R"(cgo:
-  %cso = mul i32 %cslot, 49152
+)" + ringProducer("other", fill, "%steps") +
+      R"(c:
+  %i = phi i32 [ 0, %all ], [ %i1, %cnext ]
+)" + ringStep("i", "c") +
+      (v.waitForFull ? waitFor("cfull", "%cpar", "cw") : "  br label %cwdone\ncwdone:\n") +
+      R"(  %cso = mul i32 %cslot, 49152
   %arow = shl i32 %w, 13
   %window = ptrtoint ptr addrspace(3) %s to i32
   %abase = add i32 %cso, %window
@@ -130,9 +87,9 @@ cw:
 release:
   %prev = )" +
           (v.releaseCurrent ? "or i32 %cslot, 0" : "xor i32 %cslot, 1") + R"(
-  %pb8 = shl i32 %prev, 3
-  %cempty = getelementptr i8, ptr addrspace(3) %empty0, i32 %pb8
-  call void @tlx.nv.mbarrier.arrive(ptr addrspace(3) %cempty, i32 1)
+  %prev8 = shl i32 %prev, 3
+  %released = getelementptr i8, ptr addrspace(3) %empty0, i32 %prev8
+  call void @tlx.nv.mbarrier.arrive(ptr addrspace(3) %released, i32 1)
   br label %cnext
 cnext:
   %i1 = add i32 %i, 1
@@ -194,7 +151,7 @@ struct Data {
         c[i * n + j] = sum;
       }
   }
-  tlx::sim::LaunchResult run(const tlx::sim::Program &p, LaunchConfig config, std::vector<float> &got) const {
+  LaunchResult run(const Program &p, LaunchConfig config, std::vector<float> &got) const {
     Memory memory;
     uint16_t *da = upload(memory, a), *db = upload(memory, b);
     auto *dc = static_cast<float *>(memory.allocate(c.size() * 4));

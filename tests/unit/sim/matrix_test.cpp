@@ -2,8 +2,8 @@
 // Every matrix instruction against a plain product of small random integers, exactly. The fragments are filled from
 // formulas written here a second time, from the PTX ISA (figures of "Matrix Fragments for mma.…") and the CDNA3 ISA,
 // per element and not per register.
-#include <doctest/doctest.h>
 #include <cmath>
+#include <doctest/doctest.h>
 #include <random>
 
 #include "features/features.h"
@@ -12,8 +12,6 @@
 using namespace sim_test;
 using tlx::features::MmaInstruction;
 using tlx::features::MmaType;
-using tlx::sim::launch;
-using tlx::sim::Memory;
 
 namespace {
 struct Place {
@@ -217,7 +215,8 @@ TEST_CASE("8-bit floats of matrix instructions: all 256 patterns") {
   %a = load <2 x i32>, ptr addrspace(1) %qa, align 8
   %qb = getelementptr <2 x i32>, ptr addrspace(1) %pb, i32 %t
   %b = load <2 x i32>, ptr addrspace(1) %qb, align 8
-  %d = call <4 x float> @)" + op + R"((<2 x i32> %a, <2 x i32> %b, <4 x float> zeroinitializer)
+  %d = call <4 x float> @)" +
+                           op + R"((<2 x i32> %a, <2 x i32> %b, <4 x float> zeroinitializer)
   %qd = getelementptr <4 x float>, ptr addrspace(1) %pd, i32 %t
   store <4 x float> %d, ptr addrspace(1) %qd, align 16
   ret void
@@ -237,8 +236,10 @@ TEST_CASE("8-bit floats of matrix instructions: all 256 patterns") {
         CHECK_MESSAGE(result.ok(), text(result));
         auto d = download(memory, dd, 256);
         for (unsigned r = 0; r < 16; ++r) {
-          const unsigned v = first + r, e = (v & 0x7f) >> mantissa, m = v & ((1u << mantissa) - 1), top = (1u << (7 - mantissa)) - 1;
-          double want = e ? std::ldexp(1 + double(m) / (1 << mantissa), int(e) - bias) : std::ldexp(double(m) / (1 << mantissa), 1 - bias);
+          const unsigned v = first + r, e = (v & 0x7f) >> mantissa, m = v & ((1u << mantissa) - 1),
+                         top = (1u << (7 - mantissa)) - 1;
+          double want = e ? std::ldexp(1 + double(m) / (1 << mantissa), int(e) - bias)
+                          : std::ldexp(double(m) / (1 << mantissa), 1 - bias);
           bool nan = fnuz ? v == 0x80 : mantissa == 3 ? (v & 0x7f) == 0x7f : e == top && m;
           if (!fnuz && mantissa == 2 && e == top && !m) want = INFINITY;
           if (v & 0x80) want = -want;

@@ -5,12 +5,6 @@
 #include "hopper_test.h"
 
 using namespace sim_test;
-using tlx::sim::FindingKind;
-using tlx::sim::launch;
-using tlx::sim::LaunchConfig;
-using tlx::sim::LaunchResult;
-using tlx::sim::Memory;
-using tlx::sim::Schedule;
 
 namespace {
 LaunchResult run(const std::string &kernel, LaunchConfig config = {}, unsigned threads = 32, unsigned shared = 64,
@@ -22,7 +16,7 @@ LaunchResult run(const std::string &kernel, LaunchConfig config = {}, unsigned t
   return launch(*p, config, params(out), memory);
 }
 const std::string kOut = "ptr addrspace(1) %out";
-const std::string kInit = "  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %s, i32 2)\n";
+const std::string kInit = initBarrier("s", 2);
 const std::string kInval = "  call void @tlx.nv.mbarrier.inval(ptr addrspace(3) %s)\n";
 std::string arrive(unsigned count) {
   return "  call void @tlx.nv.mbarrier.arrive(ptr addrspace(3) %s, i32 " + std::to_string(count) + ")\n";
@@ -73,67 +67,29 @@ namespace {
 /// Warp 0 hands a number a step to warp 1 through a slot, each waits for the other: full at 0 (32 arrivals), empty at 8
 /// (32 arrivals).
 std::string handshake(const std::string &emptyParity) {
-  return R"((ptr addrspace(1) %out) {
-entry:
-  %t = call i32 @tlx.nv.tid.x()
-  %s = call ptr addrspace(3) @tlx.smem.base()
-)" + sharedAt("empty", 8) +
-         R"(  %l = and i32 %t, 31
+  return "(" + kOut + ") {\n" + kEntry + sharedAt("empty", 8) + R"(  %l = and i32 %t, 31
   %lo = shl i32 %l, 2
   %so = add i32 %lo, 64
   %slot = getelementptr i8, ptr addrspace(3) %s, i32 %so
   %w = lshr i32 %t, 5
-  %first = icmp eq i32 %t, 0
-  br i1 %first, label %init, label %start
-init:
-  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %s, i32 32)
-  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %empty, i32 32)
-  call void @tlx.nv.fence.mbarrier.init()
-  br label %start
-start:
-  call void @tlx.nv.bar.sync(i32 0, i32 64)
-  %p = icmp eq i32 %w, 0
-  br i1 %p, label %produce, label %consume
-produce:
-  %k = phi i32 [ 0, %start ], [ %k1, %putdone ]
+)" + inFirstThread(initBarrier("s", 32) + initBarrier("empty", 32) + "  call void @tlx.nv.fence.mbarrier.init()\n") +
+         barSync(64) + R"(  %produces = icmp eq i32 %w, 0
+  br i1 %produces, label %p, label %c
+p:
+  %k = phi i32 [ 0, %all ], [ %k1, %putdone ]
   %par = and i32 %k, 1
   %ep = )" +
-         emptyParity + R"(
-  br label %put
-put:
-  %ok = call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %empty, i32 %ep)
-  br i1 %ok, label %putdone, label %put
-putdone:
-  %v = mul i32 %k, 100
-  %x = add i32 %v, %l
+         emptyParity + "\n" + waitFor("empty", "%ep", "put") +
+         R"(  %x0 = mul i32 %k, 100
+  %x = add i32 %x0, %l
   store i32 %x, ptr addrspace(3) %slot, align 4
   call void @tlx.nv.mbarrier.arrive(ptr addrspace(3) %s, i32 1)
   %k1 = add i32 %k, 1
   %more = icmp slt i32 %k1, 5
-  br i1 %more, label %produce, label %end
-consume:
-  %c = phi i32 [ 0, %start ], [ %c1, %getdone ]
-  %sum = phi i32 [ 0, %start ], [ %sum1, %getdone ]
-  %cp = and i32 %c, 1
-  br label %get
-get:
-  %ok2 = call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %s, i32 %cp)
-  br i1 %ok2, label %getdone, label %get
-getdone:
-  %y = load i32, ptr addrspace(3) %slot, align 4
-  %sum3 = mul i32 %sum, 3
-  %sum1 = add i32 %sum3, %y
-  call void @tlx.nv.mbarrier.arrive(ptr addrspace(3) %empty, i32 1)
-  %c1 = add i32 %c, 1
-  %cmore = icmp slt i32 %c1, 5
-  br i1 %cmore, label %consume, label %write
-write:
-  %q = getelementptr i32, ptr addrspace(1) %out, i32 %l
-  store i32 %sum1, ptr addrspace(1) %q, align 4
-  br label %end
-end:
-  ret void
-})";
+  br i1 %more, label %p, label %end
+)" +
+         summingConsumer("all", sharedAt("cfull", 0) + sharedAt("cempty", 8) + "  %cpar = and i32 %i, 1\n",
+                         "  %v = load i32, ptr addrspace(3) %slot, align 4\n", 5, "%l");
 }
 } // namespace
 
@@ -163,24 +119,15 @@ TEST_CASE(
 }
 
 TEST_CASE("test.wait answers at once, and a loop of it ends") {
-  auto p = program(R"((ptr addrspace(1) %out) {
-entry:
-  %t = call i32 @tlx.nv.tid.x()
-  %s = call ptr addrspace(3) @tlx.smem.base()
-  %first = icmp eq i32 %t, 0
-  br i1 %first, label %init, label %start
-init:
-  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %s, i32 1)
-  %no = call i1 @tlx.nv.mbarrier.test.wait(ptr addrspace(3) %s, i32 0)
+  auto p = program("(" + kOut + ") {\n" + kEntry +
+                       inFirstThread(initBarrier("s", 1) +
+                                     R"(  %no = call i1 @tlx.nv.mbarrier.test.wait(ptr addrspace(3) %s, i32 0)
   %yes = call i1 @tlx.nv.mbarrier.test.wait(ptr addrspace(3) %s, i32 1)
   %a = select i1 %no, i32 1, i32 0
   %b = select i1 %yes, i32 2, i32 0
   %c = or i32 %a, %b
   store i32 %c, ptr addrspace(1) %out, align 4
-  br label %start
-start:
-  call void @tlx.nv.bar.sync(i32 0, i32 64)
-  %last = icmp eq i32 %t, 63
+)") + barSync(64) + R"(  %last = icmp eq i32 %t, 63
   br i1 %last, label %set, label %spin
 set:
   call void @tlx.nv.mbarrier.arrive(ptr addrspace(3) %s, i32 1)
@@ -223,15 +170,14 @@ TEST_CASE("misuse of an mbarrier is a finding") {
        "read of 4 bytes at shared offset 0 touches an mbarrier"},
       {FindingKind::MbarrierMisuse, kInit + "  store i64 0, ptr addrspace(3) %s, align 8\n",
        "write of 8 bytes at shared offset 0 touches an mbarrier"},
-      {FindingKind::InvalidOperation, "  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %s, i32 0)\n",
-       "an mbarrier for 0 arrivals: there are 1 to 1048575"},
+      {FindingKind::InvalidOperation, initBarrier("s", 0), "an mbarrier for 0 arrivals: there are 1 to 1048575"},
       {FindingKind::InvalidOperation, kInit + arrive(0),
        "an arrival of count 0 at an mbarrier: there are 1 to 1048575"},
       {FindingKind::InvalidOperation, kInit + "  call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %s, i32 2)\n",
        "a wait for parity 2: there are 0 and 1"},
-      {FindingKind::Misaligned, sharedAt("b", 4) + "  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %b, i32 1)\n",
+      {FindingKind::Misaligned, sharedAt("b", 4) + initBarrier("b", 1),
        "misaligned: mbarrier at shared offset 4 needs an alignment of 8"},
-      {FindingKind::OutOfBounds, sharedAt("b", 64) + "  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %b, i32 1)\n",
+      {FindingKind::OutOfBounds, sharedAt("b", 64) + initBarrier("b", 1),
        "out of bounds: mbarrier of 8 bytes at shared offset 64 of 64 bytes"},
       {FindingKind::WrongBytes, kInit + expect(64),
        "wrong bytes: the mbarrier at shared offset 0 in phase 0: 0 of 2 arrivals made, 64 bytes expected have not "
@@ -258,7 +204,7 @@ TEST_CASE("a deadlock at an mbarrier names arrivals and bytes that are missing, 
   const std::string kernel = oneThread(
       kOut,
       kInit + "  call void @tlx.nv.mbarrier.arrive.expect.tx(ptr addrspace(3) %s, i32 512)\n" + waitFor("s", "0", "w"),
-      "  call void @tlx.nv.bar.warp.sync(i32 -1)");
+      "  call void @tlx.nv.bar.warp.sync(i32 -1)\n");
   forEachSchedule([&](LaunchConfig &config) {
     auto result = run(kernel, config);
     CHECK(!result.completed);
@@ -275,11 +221,7 @@ TEST_CASE("a deadlock at an mbarrier names arrivals and bytes that are missing, 
 TEST_CASE("bar.arrive counts without waiting") {
   // Warp 0 arrives and goes on, warp 1 waits for it.
   auto kernel = [](const std::string &first, const std::string &count) {
-    return R"((ptr addrspace(1) %out) {
-entry:
-  %t = call i32 @tlx.nv.tid.x()
-  %s = call ptr addrspace(3) @tlx.smem.base()
-  %c = icmp slt i32 %t, 32
+    return "(" + kOut + ") {\n" + kEntry + R"(  %c = icmp slt i32 %t, 32
   br i1 %c, label %give, label %take
 give:
   %p = getelementptr i32, ptr addrspace(3) %s, i32 %t

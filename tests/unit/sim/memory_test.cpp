@@ -5,10 +5,6 @@
 #include "sim_test.h"
 
 using namespace sim_test;
-using tlx::sim::FindingKind;
-using tlx::sim::launch;
-using tlx::sim::LaunchConfig;
-using tlx::sim::Memory;
 
 namespace {
 // z[i] = x[i] + y[i] for i = ctaid * 64 + tid < n, masked.
@@ -70,7 +66,7 @@ std::string copyAt(const std::string &load, const std::string &type = "i32") {
 }
 const std::string kCopy = copyAt("i32, ptr addrspace(1) %px, align 4");
 
-tlx::sim::LaunchResult runCopy(tlx::sim::Program &p, int64_t offset, bool writeAll = true) {
+LaunchResult runCopy(Program &p, int64_t offset, bool writeAll = true) {
   Memory memory;
   auto *x = static_cast<int *>(memory.allocate(128)), *y = static_cast<int *>(memory.allocate(128));
   std::vector<int> values(32, 5);

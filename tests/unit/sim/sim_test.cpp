@@ -52,8 +52,8 @@ void addLines(Module &module, Function &kernel) {
 }
 } // namespace
 
-std::unique_ptr<tlx::sim::Program> program(const std::string &body, const char *target, unsigned threads,
-                                           unsigned sharedBytes, std::vector<std::string> pointerNames) {
+std::unique_ptr<Program> program(const std::string &body, const char *target, unsigned threads, unsigned sharedBytes,
+                                 std::vector<std::string> pointerNames) {
   std::string source = "define void @kernel" + body + "\n" + declarations(body);
   LLVMContext context;
   SMDiagnostic diagnostic;
@@ -76,25 +76,56 @@ std::unique_ptr<tlx::sim::Program> program(const std::string &body, const char *
   for (size_t i = 0; i < pointerNames.size(); ++i)
     metadata.args.push_back({pointerNames[i], tlx::ArgInfo::Kind::Pointer, "*f32", uint32_t(8 * i), 8});
   std::string error;
-  auto result = tlx::sim::Program::load(ArrayRef(reinterpret_cast<const uint8_t *>(bitcode.data()), bitcode.size()),
-                                        *tlx::features::findTarget(target), metadata, error);
+  auto result = Program::load(ArrayRef(reinterpret_cast<const uint8_t *>(bitcode.data()), bitcode.size()),
+                              *tlx::features::findTarget(target), metadata, error);
   if (!result) FAIL(error);
   return result;
 }
 
-std::string text(const tlx::sim::LaunchResult &result) {
+std::string text(const LaunchResult &result) {
   std::string out = result.completed ? "" : "(not completed) ";
   for (const auto &f : result.findings) out += std::string(findingKindName(f.kind)) + ": " + f.text() + "\n";
   return out;
 }
 
-const tlx::sim::Finding *find(const tlx::sim::LaunchResult &result, tlx::sim::FindingKind kind) {
+const Finding *find(const LaunchResult &result, FindingKind kind) {
   for (const auto &f : result.findings)
     if (f.kind == kind) return &f;
   return nullptr;
 }
-bool has(const tlx::sim::LaunchResult &result, tlx::sim::FindingKind kind) {
+bool has(const LaunchResult &result, FindingKind kind) {
   return find(result, kind) != nullptr;
+}
+
+void forEachSchedule(const std::function<void(LaunchConfig &)> &f) {
+  for (Schedule schedule : kSchedules)
+    for (uint64_t seed = 0; seed < (schedule == Schedule::Random ? 5 : 1); ++seed) {
+      LaunchConfig config;
+      config.schedule = schedule;
+      config.seed = seed;
+      CAPTURE(int(schedule));
+      CAPTURE(seed);
+      f(config);
+    }
+}
+
+LaunchResult runRing(const Program &ring, const LaunchConfig &config, unsigned (*neighbour)(unsigned)) {
+  const unsigned steps = 7, threads = ring.threads();
+  std::vector<int> x(steps * threads * 4);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = int(i * 2654435761u >> 8);
+  Memory memory;
+  int *dx = upload(memory, x), *out = static_cast<int *>(memory.allocate(threads * 4));
+  auto result = launch(ring, config, params(dx, out, int(steps)), memory);
+  if (neighbour) {
+    auto got = download(memory, out, threads);
+    for (unsigned t = 0; t < threads; ++t) {
+      uint32_t sum = 0;
+      for (unsigned k = 0; k < steps; ++k)
+        for (unsigned e : {0u, 3u}) sum += uint32_t(x[(k * threads + neighbour(t)) * 4 + e]);
+      REQUIRE(uint32_t(got[t]) == sum);
+    }
+  }
+  return result;
 }
 
 } // namespace sim_test

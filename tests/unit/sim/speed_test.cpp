@@ -9,8 +9,6 @@
 #include "sim_test.h"
 
 using namespace sim_test;
-using tlx::sim::launch;
-using tlx::sim::Memory;
 
 namespace {
 /// The processor's time, so that a busy machine does not show.

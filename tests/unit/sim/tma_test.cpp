@@ -8,13 +8,6 @@
 #include "hopper_test.h"
 
 using namespace sim_test;
-using tlx::sim::FindingKind;
-using tlx::sim::launch;
-using tlx::sim::LaunchConfig;
-using tlx::sim::LaunchResult;
-using tlx::sim::Memory;
-using tlx::sim::Schedule;
-using Element = tlx::sim::TensorMap::Element;
 
 namespace {
 constexpr unsigned kBox = 1024; // offset of the box in shared memory; the barrier is at 0
@@ -31,85 +24,30 @@ const std::string kMap = "ptr byval([128 x i8]) align 64 %map";
 
 /// Loads the box at %c and copies it, as it lies in shared memory, to %out.
 std::string loadKernel(unsigned rank, unsigned bytes) {
-  const std::string n = std::to_string(bytes);
-  return "(" + kMap + ", ptr addrspace(1) %out" + coordinates(rank, true) + R"() {
-entry:
-  %t = call i32 @tlx.nv.tid.x()
-  %s = call ptr addrspace(3) @tlx.smem.base()
-  %box = getelementptr i8, ptr addrspace(3) %s, i32 1024
-  %first = icmp eq i32 %t, 0
-  br i1 %first, label %issue, label %ready
-issue:
-  call void @tlx.nv.tma.prefetch.map(ptr %map)
-  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %s, i32 1)
-  call void @tlx.nv.fence.mbarrier.init()
+  const std::string issue = "  call void @tlx.nv.tma.prefetch.map(ptr %map)\n" + initBarrier("s", 1) +
+                            R"(  call void @tlx.nv.fence.mbarrier.init()
   call void @tlx.nv.mbarrier.arrive.expect.tx(ptr addrspace(3) %s, i32 )" +
-         n + R"()
+                            std::to_string(bytes) + R"()
   call void @tlx.nv.tma.prefetch.)" +
-         rankName(rank) + "(ptr %map, " + coordinates(rank, false) + R"(, i64 0)
+                            rankName(rank) + "(ptr %map, " + coordinates(rank, false) + R"(, i64 0)
   call void @tlx.nv.tma.load.)" +
-         rankName(rank) + "(ptr addrspace(3) %box, ptr addrspace(3) %s, ptr %map, " + coordinates(rank, false) +
-         R"(, i64 0)
-  br label %ready
-ready:
-  call void @tlx.nv.bar.sync(i32 0, i32 64)
-)" + waitFor("s", "0", "w") +
-         R"(  br label %copy
-copy:
-  %i = phi i32 [ %t, %wdone ], [ %i1, %step ]
-  %in = icmp ult i32 %i, )" +
-         std::to_string(bytes / 4) + R"(
-  br i1 %in, label %step, label %end
-step:
-  %p = getelementptr i32, ptr addrspace(3) %box, i32 %i
-  %v = load i32, ptr addrspace(3) %p, align 4
-  %q = getelementptr i32, ptr addrspace(1) %out, i32 %i
-  store i32 %v, ptr addrspace(1) %q, align 4
-  %i1 = add i32 %i, 64
-  br label %copy
-end:
-  ret void
-})";
+                            rankName(rank) + "(ptr addrspace(3) %box, ptr addrspace(3) %s, ptr %map, " +
+                            coordinates(rank, false) + ", i64 0)\n";
+  return "(" + kMap + ", ptr addrspace(1) %out" + coordinates(rank, true) + ") {\n" + kEntry + sharedAt("box", kBox) +
+         inFirstThread(issue) + barSync(64) + waitFor("s", "0", "w") +
+         copyWords("ptr addrspace(3) %box", "ptr addrspace(1) %out", bytes / 4, 64, "wdone") + "  ret void\n}";
 }
 
-/// Copies %in to shared memory and stores or reduces the box at %c.
-std::string
-storeKernel(unsigned rank, unsigned bytes, const std::string &op,
-            const std::string &fence = "call void @tlx.nv.fence.proxy.async()",
-            const std::string &behind = "call void @tlx.nv.bulk.commit()\n  call void @tlx.nv.bulk.wait(i32 0)") {
-  return "(" + kMap + ", ptr addrspace(1) %in" + coordinates(rank, true) + R"() {
-entry:
-  %t = call i32 @tlx.nv.tid.x()
-  %s = call ptr addrspace(3) @tlx.smem.base()
-  %box = getelementptr i8, ptr addrspace(3) %s, i32 1024
-  br label %copy
-copy:
-  %i = phi i32 [ %t, %entry ], [ %i1, %step ]
-  %inside = icmp ult i32 %i, )" +
-         std::to_string(bytes / 4) + R"(
-  br i1 %inside, label %step, label %ready
-step:
-  %q = getelementptr i32, ptr addrspace(1) %in, i32 %i
-  %v = load i32, ptr addrspace(1) %q, align 4
-  %p = getelementptr i32, ptr addrspace(3) %box, i32 %i
-  store i32 %v, ptr addrspace(3) %p, align 4
-  %i1 = add i32 %i, 64
-  br label %copy
-ready:
-  )" + fence +
-         R"(
-  call void @tlx.nv.bar.sync(i32 0, i32 64)
-  %first = icmp eq i32 %t, 0
-  br i1 %first, label %issue, label %end
-issue:
-  call void @tlx.nv.tma.)" +
-         op + "." + rankName(rank) + "(ptr addrspace(3) %box, ptr %map, " + coordinates(rank, false) + R"(, i64 0)
-  )" + behind +
-         R"(
-  br label %end
-end:
-  ret void
-})";
+/// Copies %in to shared memory and stores or reduces the box at %c; thread 0 runs `before` first.
+std::string storeKernel(unsigned rank, unsigned bytes, const std::string &op, const std::string &fence = kProxyFence,
+                        const std::string &before = "") {
+  return "(" + kMap + ", ptr addrspace(1) %in" + coordinates(rank, true) + ") {\n" + kEntry + sharedAt("box", kBox) +
+         copyWords("ptr addrspace(1) %in", "ptr addrspace(3) %box", bytes / 4, 64, "entry") + fence + barSync(64) +
+         inFirstThread(before + "  call void @tlx.nv.tma." + op + "." + rankName(rank) +
+                       "(ptr addrspace(3) %box, ptr %map, " + coordinates(rank, false) + R"(, i64 0)
+  call void @tlx.nv.bulk.commit()
+  call void @tlx.nv.bulk.wait(i32 0)
+)") + "  ret void\n}";
 }
 
 template <typename... T> std::vector<uint8_t> paramsAt(const std::vector<int> &at, const T &...first) {
@@ -177,7 +115,7 @@ const Shape kShapes[] = {
     {2, 128, {192, 40}, {64, 32}, {64, 8}},
     {2, 128, {192, 40}, {64, 32}, {160, 20}}, // over both far edges
     {2, 128, {192, 40}, {64, 32}, {-24, -5}}, // and both near ones
-    {2, 128, {192, 40}, {64, 32}, {500, 8}},  // all outside
+    {2, 128, {192, 40}, {64, 32}, {504, 8}},  // all outside
     {2, 128, {20, 40}, {64, 16}, {0, 3}, 24}, // wider than the tensor, rows that end within 16 bytes
     {2, 128, {24, 40}, {64, 16}, {0, 3}},
     {2, 64, {96, 40}, {32, 24}, {64, 20}},
@@ -339,9 +277,7 @@ struct Bench {
   LaunchResult run(const std::string &body, LaunchConfig config = {}, const std::string &all = "",
                    unsigned threads = 32) {
     auto p = program(oneThread(kMap + ", ptr addrspace(1) %x",
-                               sharedAt("box", 1024) + sharedAt("box2", 2048) +
-                                   "  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %s, i32 1)\n" + body,
-                               all),
+                               sharedAt("box", 1024) + sharedAt("box2", 2048) + initBarrier("s", 1) + body, all),
                      "sm_90a", threads, shared);
     return launch(*p, config, params(map, tensor), memory);
   }
@@ -359,7 +295,6 @@ std::string expect(unsigned bytes) {
 }
 const std::string kCommit = "  call void @tlx.nv.bulk.commit()\n", kWait = "  call void @tlx.nv.bulk.wait(i32 0)\n",
                   kWaitRead = "  call void @tlx.nv.bulk.wait.read(i32 0)\n",
-                  kProxy = "  call void @tlx.nv.fence.proxy.async()\n",
                   kRead = "  %v = load i32, ptr addrspace(3) %box, align 4\n",
                   kWrite = "  store i32 0, ptr addrspace(3) %box, align 4\n";
 std::string w(const char *label, const char *parity = "0") {
@@ -483,6 +418,16 @@ TEST_CASE("TMA: the rules of boxes, maps and memory") {
        {64, 8},
        odd + store("odd"),
        "misaligned: the source at shared offset 1088 needs an alignment of 128"},
+      {FindingKind::Misaligned,
+       128,
+       {64, 8},
+       load("box", "3", "4"),
+       "misaligned: the innermost coordinate 4 is byte 8 of a row; TMA begins at multiples of 16"},
+      {FindingKind::Misaligned,
+       0,
+       {64, 8},
+       "  call void @tlx.nv.tma.store.2d(ptr addrspace(3) %box, ptr %map, i32 -9, i32 0, i64 0)\n",
+       "misaligned: the innermost coordinate -9 is byte -18 of a row"},
       {FindingKind::OutOfBounds,
        0,
        {64, 8},
@@ -560,70 +505,52 @@ TEST_CASE("TMA: the rules of boxes, maps and memory") {
 }
 
 TEST_CASE("proxy fences: on the writer's side before the barrier or behind it, and nowhere else") {
-  const std::string fence = "call void @tlx.nv.fence.proxy.async()";
   auto run = [&](const std::string &before, const std::string &behind, LaunchConfig &config) {
-    std::string kernel = storeKernel(2, 1024, "store", before);
-    const std::string mark = "issue:\n";
-    kernel.insert(kernel.find(mark) + mark.size(), "  " + behind + "\n");
-    auto p = program(kernel, "sm_90a", 64, kBox + 1024);
+    auto p = program(storeKernel(2, 1024, "store", before, behind), "sm_90a", 64, kBox + 1024);
     Memory memory;
     auto *in = upload(memory, std::vector<uint8_t>(1024, 1)), *tensor = upload(memory, std::vector<uint8_t>(8192, 0));
     return launch(*p, config, paramsAt({0, 0}, tensorMap(tensor, Element::F16, 2, {64, 64}, {64, 8}, 128), in), memory);
   };
   const std::string message = "missing fence: a TMA store reads bytes at shared offset 1024, which warp ";
   forEachSchedule([&](LaunchConfig &config) {
-    for (const LaunchResult &right : {run(fence, "", config), run("", fence, config)})
+    for (const LaunchResult &right : {run(kProxyFence, "", config), run("", kProxyFence, config)})
       CHECK_MESSAGE(right.ok(), text(right));
     checkFinding(run("", "", config), FindingKind::MissingFence, message);
     // One warp fences, and the barrier that would carry the other's writes to it stands behind the fence.
-    const std::string half = "%lower = icmp slt i32 %t, 32\n  br i1 %lower, label %fenced, label %met\nfenced:\n  " +
-                             fence + "\n  br label %met\nmet:";
+    const std::string half = "  %lower = icmp slt i32 %t, 32\n  br i1 %lower, label %fenced, label %met\nfenced:\n" +
+                             kProxyFence + "  br label %met\nmet:\n";
     checkFinding(run(half, "", config), FindingKind::MissingFence, "which warp 1 has written by an ordinary store");
     // fence.mbarrier.init is another thing.
-    checkFinding(run("call void @tlx.nv.fence.mbarrier.init()", "call void @tlx.nv.fence.acq.rel.cta()", config),
-                 FindingKind::MissingFence, message);
+    checkFinding(
+        run("  call void @tlx.nv.fence.mbarrier.init()\n", "  call void @tlx.nv.fence.acq.rel.cta()\n", config),
+        FindingKind::MissingFence, message);
   });
   // A load over bytes that were written.
   forEachSchedule([&](LaunchConfig &config) {
     checkFinding(Bench().run(kWrite + kLoaded, config), FindingKind::MissingFence,
                  "missing fence: a TMA load overwrites bytes at shared offset 1024");
-    CHECK(Bench().run(kWrite + kProxy + kLoaded, config).ok());
+    CHECK(Bench().run(kWrite + kProxyFence + kLoaded, config).ok());
   });
 }
 
 TEST_CASE("proxy fences by mbarrier: the four places of a fence") {
   // Warp 1 writes, arrives; warp 0 waits and stores by TMA.
   auto kernel = [](const std::string &beforeArrive, const std::string &afterArrive, const std::string &afterWait) {
-    return "(" + kMap + R"() {
-entry:
-  %t = call i32 @tlx.nv.tid.x()
-  %s = call ptr addrspace(3) @tlx.smem.base()
-  %box = getelementptr i8, ptr addrspace(3) %s, i32 1024
-  %first = icmp eq i32 %t, 0
-  br i1 %first, label %init, label %start
-init:
-  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %s, i32 32)
-  br label %start
-start:
-  call void @tlx.nv.bar.sync(i32 0, i32 64)
-  %lower = icmp ult i32 %t, 32
+    return "(" + kMap + ") {\n" + kEntry + sharedAt("box", kBox) + inFirstThread(initBarrier("s", 32)) + barSync(64) +
+           R"(  %lower = icmp ult i32 %t, 32
   br i1 %lower, label %consumer, label %producer
 producer:
   %l = and i32 %t, 31
   %p = getelementptr [32 x i8], ptr addrspace(3) %box, i32 %l
   store <8 x i32> zeroinitializer, ptr addrspace(3) %p, align 32
-  )" + beforeArrive +
-           R"(
-  call void @tlx.nv.mbarrier.arrive(ptr addrspace(3) %s, i32 1)
-  )" + afterArrive +
-           R"(
-  ret void
+)" + beforeArrive +
+           "  call void @tlx.nv.mbarrier.arrive(ptr addrspace(3) %s, i32 1)\n" + afterArrive +
+           R"(  ret void
 consumer:
   br i1 %first, label %go, label %end
 go:
 )" + waitFor("s", "0", "w") +
-           "  " + afterWait + R"(
-  call void @tlx.nv.tma.store.2d(ptr addrspace(3) %box, ptr %map, i32 0, i32 0, i64 0)
+           afterWait + R"(  call void @tlx.nv.tma.store.2d(ptr addrspace(3) %box, ptr %map, i32 0, i32 0, i64 0)
   call void @tlx.nv.bulk.commit()
   call void @tlx.nv.bulk.wait(i32 0)
   br label %end
@@ -631,7 +558,6 @@ end:
   ret void
 })";
   };
-  const std::string fence = "call void @tlx.nv.fence.proxy.async()";
   auto run = [&](const std::string &text, LaunchConfig &config) {
     auto p = program(text, "sm_90a", 64, 2048);
     Memory memory;
@@ -639,11 +565,12 @@ end:
     return launch(*p, config, params(tensorMap(tensor, Element::F16, 2, {64, 64}, {64, 8}, 128)), memory);
   };
   forEachSchedule([&](LaunchConfig &config) {
-    for (const LaunchResult &right : {run(kernel(fence, "", ""), config), run(kernel("", "", fence), config)})
+    for (const LaunchResult &right :
+         {run(kernel(kProxyFence, "", ""), config), run(kernel("", "", kProxyFence), config)})
       CHECK_MESSAGE(right.ok(), text(right));
     checkFinding(run(kernel("", "", ""), config), FindingKind::MissingFence,
                  "which warp 1 has written by an ordinary store");
-    checkFinding(run(kernel("", fence, ""), config), FindingKind::MissingFence,
+    checkFinding(run(kernel("", kProxyFence, ""), config), FindingKind::MissingFence,
                  "which warp 1 has written by an ordinary store");
   });
 }
@@ -653,85 +580,28 @@ TEST_CASE("what a loop of loads overruns is found in every schedule: a ring of t
   // Thread 32 loads step k into slot k % 2 (full barriers at 0, 8), warp 0 sums; empty barriers at 16, 24 unless left
   // out.
   auto kernel = [](bool waitsForEmpty) {
-    return "(" + kMap + R"(, ptr addrspace(1) %out) {
-entry:
-  %t = call i32 @tlx.nv.tid.x()
-  %s = call ptr addrspace(3) @tlx.smem.base()
-)" + sharedAt("f1", 8) +
-           sharedAt("e0", 16) + sharedAt("e1", 24) + R"(  %first = icmp eq i32 %t, 0
-  br i1 %first, label %init, label %start
-init:
-  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %s, i32 1)
-  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %f1, i32 1)
-  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %e0, i32 32)
-  call void @tlx.nv.mbarrier.init(ptr addrspace(3) %e1, i32 32)
-  call void @tlx.nv.fence.mbarrier.init()
-  br label %start
-start:
-  call void @tlx.nv.bar.sync(i32 0, i32 64)
-  %producer = icmp eq i32 %t, 32
-  br i1 %producer, label %p, label %other
-other:
-  %idle = icmp ugt i32 %t, 32
-  br i1 %idle, label %end, label %c
-p:
-  %k = phi i32 [ 0, %start ], [ %k1, %pgo ]
-  %slot = and i32 %k, 1
-  %b8 = shl i32 %slot, 3
-  %full = getelementptr i8, ptr addrspace(3) %s, i32 %b8
-  %empty = getelementptr i8, ptr addrspace(3) %e0, i32 %b8
-  %half = lshr i32 %k, 1
-  %par = and i32 %half, 1
-  %epar = xor i32 %par, 1
-  br label %pw
-pw:
-)" +
-           (waitsForEmpty ? "  %pok = call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %empty, i32 %epar)\n  br i1 "
-                            "%pok, label %pgo, label %pw\n"
-                          : "  br label %pgo\n") +
-           R"(pgo:
-  %so = shl i32 %slot, 10
+    const std::string fill = R"(  %so = shl i32 %pslot, 10
   %so1 = add i32 %so, 1024
   %dst = getelementptr i8, ptr addrspace(3) %s, i32 %so1
-  call void @tlx.nv.mbarrier.arrive.expect.tx(ptr addrspace(3) %full, i32 1024)
+  call void @tlx.nv.mbarrier.arrive.expect.tx(ptr addrspace(3) %pfull, i32 1024)
   %row = shl i32 %k, 3
-  call void @tlx.nv.tma.load.2d(ptr addrspace(3) %dst, ptr addrspace(3) %full, ptr %map, i32 0, i32 %row, i64 0)
-  %k1 = add i32 %k, 1
-  %pmore = icmp slt i32 %k1, 7
-  br i1 %pmore, label %p, label %end
-c:
-  %i = phi i32 [ 0, %other ], [ %i1, %cgo ]
-  %sum = phi i32 [ 0, %other ], [ %sum1, %cgo ]
-  %cslot = and i32 %i, 1
-  %cb8 = shl i32 %cslot, 3
-  %cfull = getelementptr i8, ptr addrspace(3) %s, i32 %cb8
-  %cempty = getelementptr i8, ptr addrspace(3) %e0, i32 %cb8
-  %chalf = lshr i32 %i, 1
-  %cpar = and i32 %chalf, 1
-  br label %cw
-cw:
-  %cok = call i1 @tlx.nv.mbarrier.try.wait(ptr addrspace(3) %cfull, i32 %cpar)
-  br i1 %cok, label %cgo, label %cw
-cgo:
-  %cs = shl i32 %cslot, 10
+  call void @tlx.nv.tma.load.2d(ptr addrspace(3) %dst, ptr addrspace(3) %pfull, ptr %map, i32 0, i32 %row, i64 0)
+)";
+    const std::string read = R"(  %cs = shl i32 %cslot, 10
   %t4 = shl i32 %t, 2
   %ct = add i32 %cs, %t4
   %cs1 = add i32 %ct, 1024
   %src = getelementptr i8, ptr addrspace(3) %s, i32 %cs1
   %v = load i32, ptr addrspace(3) %src, align 4
-  %s3 = mul i32 %sum, 3
-  %sum1 = add i32 %s3, %v
-  call void @tlx.nv.mbarrier.arrive(ptr addrspace(3) %cempty, i32 1)
-  %i1 = add i32 %i, 1
-  %cmore = icmp slt i32 %i1, 7
-  br i1 %cmore, label %c, label %cend
-cend:
-  %q = getelementptr i32, ptr addrspace(1) %out, i32 %t
-  store i32 %sum1, ptr addrspace(1) %q, align 4
-  br label %end
-end:
-  ret void
-})";
+)";
+    return "(" + kMap + ", ptr addrspace(1) %out) {\n" + kEntry + ringBarriers(32, 64) +
+           R"(  %producer = icmp eq i32 %t, 32
+  br i1 %producer, label %p, label %other
+other:
+  %idle = icmp ugt i32 %t, 32
+  br i1 %idle, label %end, label %c
+)" + ringProducer("all", fill, "7", waitsForEmpty) +
+           summingConsumer("other", ringStep("i", "c"), read, 7, "%t");
   };
   auto right = program(kernel(true), "sm_90a", 64, 4096), wrong = program(kernel(false), "sm_90a", 64, 4096);
   std::vector<uint32_t> data(64 * 32);

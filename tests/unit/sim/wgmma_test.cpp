@@ -9,12 +9,6 @@
 #include "hopper_test.h"
 
 using namespace sim_test;
-using tlx::sim::FindingKind;
-using tlx::sim::launch;
-using tlx::sim::LaunchConfig;
-using tlx::sim::LaunchResult;
-using tlx::sim::Memory;
-using tlx::sim::Schedule;
 
 namespace {
 enum class Format { F16, BF16, TF32, E4M3, E5M2, S8, U8 };
@@ -130,31 +124,13 @@ std::string number(uint64_t v) {
 /// 128 threads copy %in to shared memory, fence, load the accumulator from %c, run `body`, and store it to %d.
 /// %base: descriptors' start is relative to the window, which is aligned to more than their 18 bits.
 std::string kernel(unsigned n, bool integers, unsigned bytes, const std::string &body,
-                   const std::string &fence = "call void @tlx.nv.fence.proxy.async()") {
+                   const std::string &fence = kProxyFence) {
   const std::string element = integers ? "i32" : "float", count = std::to_string(n / 2);
-  std::string text = R"((ptr addrspace(1) %in, ptr addrspace(1) %c, ptr addrspace(1) %d, ptr addrspace(1) %ra) {
-entry:
-  %acc = alloca [)" + count +
-                     " x " + element + R"(], align 16
-  %t = call i32 @tlx.nv.tid.x()
-  %s = call ptr addrspace(3) @tlx.smem.base()
-  br label %copy
-copy:
-  %i = phi i32 [ %t, %entry ], [ %i1, %step ]
-  %inside = icmp ult i32 %i, )" +
-                     std::to_string(bytes / 4) + R"(
-  br i1 %inside, label %step, label %ready
-step:
-  %q = getelementptr i32, ptr addrspace(1) %in, i32 %i
-  %v = load i32, ptr addrspace(1) %q, align 4
-  %p = getelementptr i32, ptr addrspace(3) %s, i32 %i
-  store i32 %v, ptr addrspace(3) %p, align 4
-  %i1 = add i32 %i, 128
-  br label %copy
-ready:
-  )" + fence + R"(
-  call void @tlx.nv.bar.sync(i32 0, i32 128)
-  %rq = getelementptr <4 x i32>, ptr addrspace(1) %ra, i32 %t
+  std::string text = "(ptr addrspace(1) %in, ptr addrspace(1) %c, ptr addrspace(1) %d, ptr addrspace(1) %ra) {\n" +
+                     kEntry + "  %acc = alloca [" + count + " x " + element + "], align 16\n" +
+                     copyWords("ptr addrspace(1) %in", "ptr addrspace(3) %s", bytes / 4, 128, "entry") + fence +
+                     barSync(128) +
+                     R"(  %rq = getelementptr <4 x i32>, ptr addrspace(1) %ra, i32 %t
   %a = load <4 x i32>, ptr addrspace(1) %rq, align 16
 )";
   auto move = [&](const std::string &name, bool in) {
@@ -247,8 +223,8 @@ Problem make(const std::string &kind, Format fa, Format fb, unsigned n, unsigned
 }
 
 template <typename Acc>
-LaunchResult runProblem(const Problem &p, const tlx::sim::Program &program, LaunchConfig config,
-                        const std::vector<Acc> &c, std::vector<Acc> &d) {
+LaunchResult runProblem(const Problem &p, const Program &program, LaunchConfig config, const std::vector<Acc> &c,
+                        std::vector<Acc> &d) {
   Memory memory;
   auto *in = upload(memory, p.shared);
   auto *dc = upload(memory, c);
@@ -396,7 +372,7 @@ struct Small {
   Problem p = make("f32.f16.f16", Format::F16, Format::F16, 8, 128, false, 128, false, false);
   std::string call = p.call();
   LaunchResult run(const std::string &body, LaunchConfig config = {}, unsigned shared = 0,
-                   const std::string &fence = "call void @tlx.nv.fence.proxy.async()", const char *target = "sm_90a",
+                   const std::string &fence = kProxyFence, const char *target = "sm_90a",
                    std::vector<float> *d = nullptr, unsigned n = 8) {
     const unsigned bytes = unsigned(p.shared.size());
     auto program = sim_test::program(kernel(n, false, bytes, body, fence), target, 128, shared ? shared : bytes);
@@ -449,13 +425,13 @@ TEST_CASE("wgmma: accumulators in flight, fences, groups, under every schedule")
         kFence + s.call + kCommit + wait(0) + retire(8) + kAccRead + kFence + s.call + kCommit + wait(0) + retire(8)})
     forEachSchedule([&](LaunchConfig &config) {
       std::vector<float> d;
-      auto result = s.run(body, config, 0, "call void @tlx.nv.fence.proxy.async()", "sm_90a", &d);
+      auto result = s.run(body, config, 0, kProxyFence, "sm_90a", &d);
       CHECK_MESSAGE(result.ok(), text(result));
       CHECK(d == expected(s.p, accumulators<float>(8), 2, true));
     });
   // Without retire the program reads poison.
   std::vector<float> d;
-  s.run(kFence + s.call + kCommit + wait(0), {}, 0, "call void @tlx.nv.fence.proxy.async()", "sm_90a", &d);
+  s.run(kFence + s.call + kCommit + wait(0), {}, 0, kProxyFence, "sm_90a", &d);
   for (float v : d) REQUIRE(std::isnan(v));
 }
 
@@ -467,9 +443,7 @@ TEST_CASE("wgmma: what happens to its operands, under every schedule") {
                  "write of 4 bytes at shared offset ");
     checkFinding(s.run(kFence + s.call + kCommit + wait(1) + write + wait(0) + retire(8), config),
                  FindingKind::SlotOverrun, " which tlx.nv.wgmma.ss.f32.f16.f16 (k.tlx:");
-    auto right = s.run(kFence + s.call + kCommit + wait(0) + "  call void @tlx.nv.bar.sync(i32 0, i32 128)\n" + write +
-                           retire(8),
-                       config);
+    auto right = s.run(kFence + s.call + kCommit + wait(0) + barSync(128) + write + retire(8), config);
     CHECK_MESSAGE(right.ok(), text(right));
     checkFinding(s.run(kFence + s.call + kCommit + wait(0) + retire(8), config, 0, ""), FindingKind::MissingFence,
                  "missing fence: wgmma reads A at shared offset 0, which warp 0 has written by an ordinary store");
@@ -484,10 +458,7 @@ TEST_CASE("wgmma: what happens to its operands, under every schedule") {
   checkFinding(s.run(at(bytes), {}, bytes + 1024), FindingKind::UninitializedRead,
                "uninitialized read: wgmma reads B at shared offset ");
   checkFinding(s.run(at(bytes), {}), FindingKind::OutOfBounds, "out of bounds: wgmma reads B at shared offset ");
-  const std::string barrier =
-      "  %bp = getelementptr i8, ptr addrspace(3) %s, i32 " + std::to_string(bytes) +
-      "\n  %z = icmp eq i32 %t, 0\n  br i1 %z, label %make, label %made\nmake:\n  call void @tlx.nv.mbarrier.init(ptr "
-      "addrspace(3) %bp, i32 1)\n  br label %made\nmade:\n  call void @tlx.nv.bar.sync(i32 0, i32 128)\n";
+  const std::string barrier = sharedAt("bp", bytes) + inFirstThread(initBarrier("bp", 1)) + barSync(128);
   checkFinding(s.run(barrier + at(bytes), {}, bytes + 1024), FindingKind::MbarrierMisuse, ", which is an mbarrier");
   // B is the destination of a TMA load that nobody has waited for: see the product below.
 }
@@ -497,9 +468,8 @@ TEST_CASE("wgmma: operands that there are not") {
   const uint64_t a = s.p.a.descriptor(), b = s.p.b.descriptor();
   auto one = [&](const std::string &call, FindingKind kind, const std::string &message, const char *target = "sm_90a",
                  unsigned n = 8) {
-    checkFinding(s.run(kFence + call + kCommit + wait(0) + retire(n), {}, 0, "call void @tlx.nv.fence.proxy.async()",
-                       target, nullptr, n),
-                 kind, message);
+    checkFinding(s.run(kFence + call + kCommit + wait(0) + retire(n), {}, 0, kProxyFence, target, nullptr, n), kind,
+                 message);
   };
   one(ss("f32.f16.f16", a, b, 12), FindingKind::InvalidOperation, "wgmma has no n = 12 for these types");
   one(ss("f32.f16.f16", a, b, 264), FindingKind::InvalidOperation, "wgmma has no n = 264 for these types");
