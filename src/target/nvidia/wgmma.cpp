@@ -6,7 +6,8 @@
 //        %d = asm "wgmma.mma_async… {$0, …, $7}, $16, $17, p, 1, 1, 0, 0;", "=f×8,0,…,7,l,l" (%v…, a, b)
 //        store %d, acc[0…7]
 // and SROA turns the memory into values, so that one virtual register carries an element from wgmma to wgmma (a copy in between would make
-// ptxas serialize them: C7510 and its kin). A first step that ignores the accumulator has no such inputs, so nothing is zeroed.
+// ptxas serialize them: C7510 and its kin). A first step that ignores the accumulator has no such inputs, so nothing is zeroed. The steps of
+// one product are one piece of assembly.
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/InlineAsm.h"
 
@@ -97,10 +98,24 @@ void callAsm(Expansion &e, const Accumulator &acc, const std::string &text, bool
 bool legalN(uint64_t n, bool integers) {
   return n >= 8 && n <= 256 && n % 8 == 0 && (!integers || n % 16 == 0 || n == 8 || n == 24);
 }
+constexpr const char *kJoined = "tlx.joined"; // metadata of a call that an earlier one has taken with it
+
+/// The next step of the same product: nothing that touches memory stands between, and it adds to what this call makes.
+CallInst *nextStep(CallInst *call) {
+  for (Instruction *i = call->getNextNode(); i; i = i->getNextNode()) {
+    if (auto *next = dyn_cast<CallInst>(i); next && next->getCalledFunction() == call->getCalledFunction()) {
+      auto *adds = dyn_cast<ConstantInt>(next->getArgOperand(3));
+      auto same = [&](unsigned operand) { return next->getArgOperand(operand) == call->getArgOperand(operand); };
+      return same(0) && same(4) && same(5) && adds && !adds->isZero() ? next : nullptr;
+    }
+    if (i->mayReadOrWriteMemory() || i->isTerminator()) return nullptr;
+  }
+  return nullptr;
+}
 } // namespace
 
 void expandWgmma(Expansion &e) {
-  if (!require(e, &features::Target::wgmma)) return;
+  if (!require(e, &features::Target::wgmma) || e.call->hasMetadata(kJoined)) return;
   Kind kind = kindOf(e.name());
   std::optional<uint64_t> n = e.constant(4), transposed = e.constant(5);
   if (!n || !transposed) return;
@@ -120,42 +135,48 @@ void expandWgmma(Expansion &e) {
   }
 
   if (kind.mixed) requirePtx(e, 84);
+  // All steps of a product become one piece: each alone would pass the whole accumulator through LLVM's back end.
+  SmallVector<CallInst *, 16> steps{e.call};
+  while (CallInst *next = nextStep(steps.back())) {
+    next->setMetadata(kJoined, MDNode::get(next->getContext(), {}));
+    steps.push_back(next);
+  }
+  e.b.SetInsertPoint(steps.back());
   auto *use = dyn_cast<ConstantInt>(e.arg(3));
-  bool reads = !use || !use->isZero();
-  SmallVector<Value *, 6> more;
+  const bool reads = !use || !use->isZero();
+  SmallVector<Value *, 48> more;
   std::string constraints;
   unsigned next = acc.count() * (reads ? 2 : 1);
-  std::string a;
-  if (kind.rs) {
-    flatten(e.b, e.arg(1), more);
-    constraints = "r,r,r,r,l";
-    a = operands(next, 4);
-  } else {
-    more.push_back(e.arg(1));
-    constraints = "l,l";
-    a = "$" + std::to_string(next);
-  }
-  next += kind.rs ? 4 : 1;
-  more.push_back(e.arg(2));
-  std::string b = "$" + std::to_string(next++);
-
-  // scale-d is a predicate: a constant one is made in place, since it costs no instruction there (PT or !PT).
-  std::string before, after, p = "p";
-  if (use) {
-    before = std::string("{ .reg .pred p; setp.ne.b32 p, ") + (reads ? "1" : "0") + ", 0; ";
-    after = " }";
-  } else {
-    more.push_back(e.b.CreateICmpNE(e.arg(3), e.b.getInt32(0)));
-    constraints += ",b";
-    p = "$" + std::to_string(next);
-  }
+  auto operand = [&](Value *v, const char *constraint) {
+    more.push_back(v);
+    constraints += (constraints.empty() ? "" : ",") + std::string(constraint);
+    return next++;
+  };
   std::string immediates;
   if (kind.negates) immediates += ", 1, 1";
   if (kind.transposes && !kind.rs) immediates += *transposed & 1 ? ", 1" : ", 0";
   if (kind.transposes) immediates += *transposed & 2 ? ", 1" : ", 0";
-  std::string text = before + "wgmma.mma_async.sync.aligned.m64n" + std::to_string(*n) + "k" + std::to_string(kind.k) + "." +
-                     kind.types.str() + " " + operands(0, acc.count()) + ", " + a + ", " + b + ", " + p + immediates + ";" + after;
-  callAsm(e, acc, text, reads, more, constraints);
+  // scale-d is a predicate: constants are made in place, since they cost no instruction there (PT and !PT).
+  std::string text = "{";
+  if (!reads) text += " .reg .pred q; setp.ne.b32 q, 0, 0;";
+  if ((use && reads) || steps.size() > 1) text += " .reg .pred p; setp.ne.b32 p, 1, 0;";
+  for (CallInst *step : steps) {
+    std::string a, predicate = "p";
+    if (kind.rs) {
+      SmallVector<Value *, 4> registers;
+      flatten(e.b, step->getArgOperand(1), registers);
+      a = operands(next, 4);
+      for (Value *v : registers) operand(v, "r");
+    } else {
+      a = "$" + std::to_string(operand(step->getArgOperand(1), "l"));
+    }
+    const std::string b = "$" + std::to_string(operand(step->getArgOperand(2), "l"));
+    if (step == e.call && !reads) predicate = "q";
+    if (step == e.call && !use) predicate = "$" + std::to_string(operand(e.b.CreateICmpNE(e.arg(3), e.b.getInt32(0)), "b"));
+    text += " wgmma.mma_async.sync.aligned.m64n" + std::to_string(*n) + "k" + std::to_string(kind.k) + "." + kind.types.str() + " " +
+            operands(0, acc.count()) + ", " + a + ", " + b + ", " + predicate + immediates + ";";
+  }
+  callAsm(e, acc, text + " }", reads, more, constraints);
 }
 
 void expandWgmmaRetire(Expansion &e) {
