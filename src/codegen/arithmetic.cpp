@@ -18,10 +18,25 @@ void Generator::emitElementwise(const ir::Op &op) {
     if (operands.back().size() != n && operands.back().size() != 1)
       return fail(op, "operands and result differ in registers");
   }
+  // Where a comparison has runs of equal results, the first of a run is all of them.
+  std::map<layout::Coord, unsigned> leaders;
+  auto leader = [&](unsigned r) {
+    if (!op.hasAttr(ir::Attr::groups) || !type.isTile()) return r;
+    layout::Coord run = type.layout()->registerCoord(r);
+    for (auto [d, n] : enumerate(op.listAttr(ir::Attr::groups))) {
+      const int64_t extent = type.shape()[d]; // threads and repetitions move by multiples of powers of two in it
+      run[d] /= int32_t(std::min({n & -n, extent & -extent}));
+    }
+    return leaders.try_emplace(run, r).first->second;
+  };
   using Key = std::tuple<Value *, Value *, Value *>;
   SmallDenseMap<Key, Value *, 32> made;
   RegList regs;
   for (unsigned r = 0; r < n; ++r) {
+    if (const unsigned first = leader(r); first != r) {
+      regs.push_back(regs[first]);
+      continue;
+    }
     std::array<Value *, 3> args{};
     for (unsigned i = 0; i < operands.size(); ++i) args[i] = operands[i].size() == 1 ? operands[i][0] : operands[i][r];
     auto compute = [&] { return emitElement(op, Args(args).take_front(operands.size())); };

@@ -176,35 +176,33 @@ void Generator::emitAsyncStore(const ir::Op &op) {
          b.getInt32(unsigned(op.intAttr(ir::Attr::pending))));
 }
 
-/// What the launcher has to encode for a descriptor: the box and swizzle of the buffers it is loaded to and stored from. All agree
-/// (layout assignment saw to it).
+/// What the launcher has to encode for a descriptor: the box and swizzle of the buffers it is loaded to and stored from.
 bool Generator::describe(const ir::Value &argument, DescriptorInfo &info) {
   info.element = ir::scalarName(argument.type.scalar());
   info.block.assign(argument.type.shape().begin(), argument.type.shape().end());
   info.tensorMap = true;
-  std::optional<layout::Messages> found;
-  llvm::SmallVector<unsigned, 5> dims;
+  info.box.assign(info.block.size(), 1);
+  info.box.back() = 16 / ir::scalarBytes(argument.type.scalar()); // any valid box, if nothing uses it
+  const ir::Op *first = nullptr;
   for (const ir::Use &use : argument.uses()) {
     if (!use.op->is(ir::Opcode::AsyncDescLoad) && !use.op->is(ir::Opcode::AsyncDescStore)) continue;
     info.wholeRows |= use.op->is(ir::Opcode::AsyncDescStore) && use.op->hasAttr(ir::Attr::reduce);
     ir::Type buffer = use.op->operand(1)->type;
     auto m = buffer.sharedLayout() ? layout::messagesOf(*buffer.sharedLayout(), memoryBits(buffer)) : std::nullopt;
     if (!m) continue; // reported where it is emitted
-    if (found && (found->swizzle != m->swizzle || found->box != m->box)) {
-      fail(*use.op, "two uses of one descriptor with different boxes");
+    // In the dimensions of the block: a buffer may leave out some of extent 1.
+    const auto dims = *ir::blockDimensions(ir::columnsOfBlock(argument.type.shape(), buffer.shape()), buffer.shape());
+    decltype(info.box) box(info.block.size(), 1);
+    for (unsigned d = 0; d < dims.size(); ++d) box[dims[d]] = m->box[d];
+    if (first && (info.swizzle != m->swizzle || info.box != box)) {
+      Diagnostic &d = diagnostics.report(Diag::DescriptorUses, use.op->loc, argument.name);
+      d.notes.emplace_back().loc = first->loc;
+      d.notes.back().message.assign("the other form is of this use");
       return false;
     }
-    found = std::move(m);
-    dims = *ir::blockDimensions(ir::columnsOfBlock(argument.type.shape(), buffer.shape()), buffer.shape());
+    info.swizzle = m->swizzle, info.box = box;
+    first = use.op;
   }
-  if (!found) { // never used: any valid box
-    info.box.assign(info.block.size(), 1);
-    info.box.back() = 16 / ir::scalarBytes(argument.type.scalar());
-    return true;
-  }
-  info.swizzle = found->swizzle;
-  info.box.assign(info.block.size(), 1);
-  for (unsigned d = 0; d < dims.size(); ++d) info.box[dims[d]] = found->box[d];
   return true;
 }
 

@@ -103,20 +103,24 @@ void Generator::emitAtomic(const ir::Op &op) {
     results.push_back(before);
   }
   const bool share = used && redundantThreads(layout);
+  if (share && !op.hasAttr(ir::Attr::scratch)) return fail(op, "no memory is planned for its results");
   set(op.result(), share ? shareAtomicResults(op, results, layout) : results);
   if (!isAcquireOrStronger(ordering)) return;
   if (!share) emitBarrier();
   if (!nvidia()) b.CreateFence(AtomicOrdering::Acquire, scopeOf(op));
+  // What TMA loads then is read through another proxy.
+  bool tma = false;
+  for (unsigned i = 0; i < module.kernel.body.numArgs(); ++i)
+    tma |= module.kernel.body.arg(i)->type.kind() == ir::Type::Kind::TensorDesc;
+  if (tma) device("tlx.nv.fence.proxy.async.global", {});
 }
 
-// Only the first holder of an element has performed its atomic; the others get the result through shared memory behind
-// the planned part: one slot an element, a barrier before the reads, and one before the next use.
+// Only the first holder of an element has performed its atomic; the others get the result through shared memory: one
+// slot an element, a barrier before the reads, and one before the next use.
 RegList Generator::shareAtomicResults(const ir::Op &op, Regs owned, const layout::TileLayout *layout) {
   llvm::Type *type = owned[0]->getType();
   const unsigned bytes = type->getPrimitiveSizeInBits() / 8;
-  const int64_t start = alignTo(module.kernel.sharedBytes, 16);
-  const unsigned elements = layout ? unsigned(op.result()->type.elements()) : 1;
-  extraSharedBytes = std::max(extraSharedBytes, unsigned(alignTo(elements * bytes, 16)));
+  const int64_t start = op.intAttr(ir::Attr::offset);
   auto slot = [&](unsigned r) {
     Value *index = b.getInt32(0);
     for (unsigned d = 0; layout && d < layout->rank(); ++d)

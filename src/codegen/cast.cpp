@@ -35,6 +35,19 @@ void Generator::emitCast(const ir::Op &op) {
   set(op.result(), regs);
 }
 
+// The upper half of the f32. An element of loaded words becomes it in one operation, where taking it out would be
+// another.
+Value *Generator::bf16ToF32(Value *v) {
+  auto *element = dyn_cast<ExtractElementInst>(v);
+  auto *index = element ? dyn_cast<ConstantInt>(element->getIndexOperand()) : nullptr;
+  auto *cast = element ? dyn_cast<BitCastInst>(element->getVectorOperand()) : nullptr;
+  if (!index || !cast || !cast->getSrcTy()->getScalarType()->isIntegerTy(32)) return b.CreateFPExt(v, b.getFloatTy());
+  Value *word = cast->getOperand(0);
+  if (word->getType()->isVectorTy()) word = b.CreateExtractElement(word, index->getZExtValue() / 2);
+  word = index->getZExtValue() % 2 ? b.CreateAnd(word, 0xffff0000u) : b.CreateShl(word, 16);
+  return b.CreateBitCast(word, b.getFloatTy());
+}
+
 Value *Generator::castScalar(Value *v, Scalar from, Scalar to, bool towardZero) {
   if (from == to) return v;
   const bool toInt = ir::isInt(to);
@@ -58,8 +71,9 @@ Value *Generator::castScalar(Value *v, Scalar from, Scalar to, bool towardZero) 
                                           : b.getDoubleTy();
   if (ir::scalarBits(from) < ir::scalarBits(to)) {
     // f16 and bf16 to f64 by f32: exact, and every target has both steps.
-    if (to == Scalar::F64 && from != Scalar::F32) v = b.CreateFPExt(v, b.getFloatTy());
-    return b.CreateFPExt(v, type);
+    if (from == Scalar::BF16) v = bf16ToF32(v);
+    if (to == Scalar::F64 && from == Scalar::F16) v = b.CreateFPExt(v, b.getFloatTy());
+    return v->getType() == type ? v : b.CreateFPExt(v, type);
   }
   if (ir::scalarBits(from) == ir::scalarBits(to))
     v = b.CreateFPExt(v, b.getFloatTy()); // f16 and bf16: neither holds the other

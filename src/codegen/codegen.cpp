@@ -27,12 +27,9 @@ std::unique_ptr<llvm::Module> Generator::run() {
   findAccumulators();
   emitBlock(module.kernel.body);
   if (!b.GetInsertBlock()->getTerminator()) b.CreateRetVoid();
-  const unsigned shared = alignTo(module.kernel.sharedBytes, 16) + extraSharedBytes;
-  metadata.sharedBytes = extraSharedBytes ? shared : module.kernel.sharedBytes;
+  metadata.sharedBytes = module.kernel.sharedBytes;
   function->addFnAttr("tlx.shared-bytes", std::to_string(metadata.sharedBytes));
   if (debug) debug->finalize();
-  if (metadata.sharedBytes > target.sharedBytes)
-    diagnostics.report(Diag::CgShared, module.kernel.loc, metadata.sharedBytes, target.name, target.sharedBytes);
   return diagnostics.errorCount() == errors ? std::move(out) : nullptr;
 }
 

@@ -136,6 +136,7 @@ private:
   // --- cast.cpp, fp8.cpp
   // ------------------------------------------------------------------------------------------------
   void emitCast(const ir::Op &op);
+  llvm::Value *bf16ToF32(llvm::Value *v);
   llvm::Value *castScalar(llvm::Value *v, ir::Scalar from, ir::Scalar to, bool towardZero = false);
   llvm::Value *intToFloat(llvm::Value *v, bool isSigned, ir::Scalar to, bool towardZero);
   llvm::Value *floatToInt(llvm::Value *v, ir::Scalar from, ir::Scalar to);
@@ -271,7 +272,7 @@ private:
   void emitReduce(const ir::Op &op);
   void emitScan(const ir::Op &op);
   /// What the thread holds whose number differs in these bits of the warp; through shared memory behind the planned part.
-  RegList exchangeWarps(Regs values, unsigned threadMask);
+  RegList exchangeWarps(const ir::Op &op, Regs values, unsigned threadMask);
   RegList inlineRegion(const ir::Block &body, Regs args);
 
   // --- control.cpp, print.cpp
@@ -302,7 +303,6 @@ private:
   llvm::Function *function = nullptr;
   llvm::BasicBlock *prologue = nullptr;
   std::array<llvm::Value *, 3> gridArgs{};
-  unsigned extraSharedBytes = 0; // behind the planned memory: results of atomics that other threads want
 
   std::unique_ptr<llvm::DIBuilder> debug;
   llvm::DISubprogram *subprogram = nullptr;
@@ -318,7 +318,7 @@ private:
   llvm::Value *wave = nullptr; // the warp's number, uniform
   std::map<std::pair<const ir::Value *, unsigned>, DirectBase> directBases;
   llvm::DenseMap<const ir::Value *, RegList> accumulators;
-  std::map<const layout::TileLayout *, std::vector<AccumulatorBlock>> blocksOf;
+  std::map<std::pair<const layout::TileLayout *, bool>, std::vector<AccumulatorBlock>> blocksOf; // by layout, and whether of floats
 };
 
 /// The metadata's arguments and facts, as of the kernel's own arguments, become those of the user: descriptors.cpp.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Scans along an axis: by the bits of the position, from the lowest. Up to bit k, blocks of 2^k elements are scanned
 // and each has its total; at bit k every second block puts the total of the one before it in front of its elements. A
-// bit that lies in registers pairs registers, one in lanes a shuffle, one in warps an exchange through shared memory
-// behind the planned part. A run of bits of threads collects what comes in front (`prefix`), and the elements get it
-// once at the end of the run. An odd factor of the extent is what is left: repetitions in registers, one after another.
+// bit that lies in registers pairs registers, one in lanes a shuffle, one in warps an exchange through shared memory. A run of bits of
+// threads collects what comes in front (`prefix`), and the elements get it once at the end of the run. An odd factor of the extent is what is left: repetitions in registers, one after another.
 // With {reverse} the order of positions is the other way round; the combiner's left side is what was collected.
 //
 // Which element comes where is the same for every schedule and every thread, so results are the same bits.
@@ -21,37 +20,39 @@ struct Bit {
 };
 } // namespace
 
-RegList Generator::exchangeWarps(Regs values, unsigned threadMask) {
+// Each thread has a slot of the planned bytes for what one round takes.
+RegList Generator::exchangeWarps(const ir::Op &op, Regs values, unsigned threadMask) {
+  const unsigned start = unsigned(op.intAttr(ir::Attr::offset)), room = unsigned(op.intAttr(ir::Attr::scratch)) / threads();
+  auto sizeOf = [](Value *v) { return std::max<unsigned>(1, v->getType()->getPrimitiveSizeInBits() / 8); };
+  Value *thread = threadId(), *partner = b.CreateXor(thread, threadMask);
   RegList out;
-  unsigned bytes = 0;
-  SmallVector<unsigned, 8> offsets;
-  for (Value *v : values) {
-    const unsigned size = std::max<unsigned>(1, v->getType()->getPrimitiveSizeInBits() / 8);
-    offsets.push_back(unsigned(alignTo(bytes, 8)) * threads());
-    bytes = unsigned(alignTo(bytes, 8)) + size;
+  for (unsigned first = 0, end = 0; first < values.size(); first = end) {
+    SmallVector<unsigned, 8> offsets; // in a slot
+    for (unsigned used = 0; end < values.size(); ++end) {
+      const unsigned size = sizeOf(values[end]), at = unsigned(alignTo(used, size));
+      if (at + size > room) break;
+      offsets.push_back(at), used = at + size;
+    }
+    if (first == end) {
+      fail(op, "no memory is planned for its totals");
+      return RegList(values);
+    }
+    auto slot = [&](unsigned i, Value *of) { // the same value of all threads lies together
+      Value *at = b.CreateNSWMul(of, b.getInt32(sizeOf(values[i])));
+      return b.CreateGEP(b.getInt8Ty(), smemBase(), b.CreateNSWAdd(at, b.getInt32(start + offsets[i - first] * threads())));
+    };
+    for (unsigned i = first; i < end; ++i) {
+      const bool boolean = values[i]->getType()->isIntegerTy(1);
+      b.CreateAlignedStore(boolean ? b.CreateZExt(values[i], b.getInt8Ty()) : values[i], slot(i, thread), Align(sizeOf(values[i])));
+    }
+    emitBarrier();
+    for (unsigned i = first; i < end; ++i) {
+      const bool boolean = values[i]->getType()->isIntegerTy(1);
+      Value *v = b.CreateAlignedLoad(boolean ? b.getInt8Ty() : values[i]->getType(), slot(i, partner), Align(sizeOf(values[i])));
+      out.push_back(boolean ? b.CreateTrunc(v, b.getInt1Ty()) : v);
+    }
+    emitBarrier(); // the next exchange writes the same bytes
   }
-  extraSharedBytes = std::max(extraSharedBytes, unsigned(alignTo(bytes, 8)) * threads());
-  const unsigned start = unsigned(alignTo(module.kernel.sharedBytes, 16));
-  auto slot = [&](unsigned i, Value *thread) {
-    const unsigned size = std::max<unsigned>(1, values[i]->getType()->getPrimitiveSizeInBits() / 8);
-    Value *at = b.CreateNSWAdd(b.CreateNSWMul(thread, b.getInt32(size)), b.getInt32(start + offsets[i]));
-    return std::pair(b.CreateGEP(b.getInt8Ty(), smemBase(), at), Align(size));
-  };
-  Value *thread = threadId();
-  for (unsigned i = 0; i < values.size(); ++i) {
-    auto [pointer, align] = slot(i, thread);
-    const bool boolean = values[i]->getType()->isIntegerTy(1);
-    b.CreateAlignedStore(boolean ? b.CreateZExt(values[i], b.getInt8Ty()) : values[i], pointer, align);
-  }
-  emitBarrier();
-  Value *partner = b.CreateXor(thread, threadMask);
-  for (unsigned i = 0; i < values.size(); ++i) {
-    auto [pointer, align] = slot(i, partner);
-    const bool boolean = values[i]->getType()->isIntegerTy(1);
-    Value *v = b.CreateAlignedLoad(boolean ? b.getInt8Ty() : values[i]->getType(), pointer, align);
-    out.push_back(boolean ? b.CreateTrunc(v, b.getInt1Ty()) : v);
-  }
-  emitBarrier(); // the next exchange writes the same bytes
   return out;
 }
 
@@ -167,7 +168,7 @@ void Generator::emitScan(const ir::Op &op) {
       RegList own;
       for (unsigned i = 0; i < count; ++i)
         for (Block *block : all) own.push_back(block->total[i]);
-      RegList other = exchangeWarps(own, bit.mask);
+      RegList other = exchangeWarps(op, own, bit.mask);
       for (unsigned i = 0; i < count; ++i)
         far[i].append(other.begin() + i * all.size(), other.begin() + (i + 1) * all.size());
     }

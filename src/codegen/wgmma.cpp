@@ -87,7 +87,7 @@ std::optional<features::WgmmaPlan> Generator::wgmmaPlan(ir::Type acc, int64_t k,
 
 /// The blocks of m64 x n that make the tile of one warpgroup, columns first, with the tile's registers in the fragment's order.
 ArrayRef<Generator::AccumulatorBlock> Generator::accumulatorBlocks(ir::Type type) {
-  auto [it, fresh] = blocksOf.try_emplace(type.layout());
+  auto [it, fresh] = blocksOf.try_emplace({type.layout(), ir::isFloat(type.scalar())}); // which n there is differs
   if (!fresh || !type.layout()) return it->second;
   const auto plan = wgmmaPlan(type, 32, 8); // n and the groups do not depend on the operands
   const layout::TileLayout &l = *type.layout();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "features/features.h"
 
+#include <algorithm>
+
 namespace tlx::features {
 
 namespace {
@@ -133,6 +135,13 @@ std::string_view nearestMmaType(const Target &target, std::string_view scalar) {
             type && (!mmaInstructions(target, *type).empty() || (target.wgmma && other == ocp)))
           return other;
   return "f16";
+}
+
+bool tmaReduces(std::string_view kind, std::string_view scalar) {
+  auto oneOf = [&](std::initializer_list<std::string_view> names) { return std::find(names.begin(), names.end(), scalar) != names.end(); };
+  if (oneOf({"i32", "u32", "i64", "u64"})) return true;
+  if (kind == "add") return oneOf({"f16", "bf16", "f32", "f64"});
+  return (kind == "min" || kind == "max") && oneOf({"f16", "bf16"});
 }
 
 } // namespace tlx::features

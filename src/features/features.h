@@ -63,4 +63,7 @@ std::optional<MmaType> mmaType(const Target &target, std::string_view scalar, st
 /// The element type nearest to an 8-bit one that the matrix units of `target` do not take: "f8e4m3fnuz" for f8e4m3 on gfx942, else "f16".
 std::string_view nearestMmaType(const Target &target, std::string_view scalar);
 
+/// Whether TMA combines blocks by "add", "min", "max", "and", "or" or "xor" in this element type (PTX ISA, "cp.reduce.async.bulk.tensor").
+bool tmaReduces(std::string_view kind, std::string_view scalar);
+
 } // namespace tlx::features

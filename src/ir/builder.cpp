@@ -136,7 +136,7 @@ Value *Builder::load(Value *pointer, Value *mask, Value *other) {
   assert(!other || mask);
   return create(Opcode::Load, present({pointer, mask, other}), pointee(pointer->type))->result();
 }
-void Builder::store(Value *pointer, Value *value, Value *mask) { create(Opcode::Store, present({pointer, value, mask}), {}); }
+Op *Builder::store(Value *pointer, Value *value, Value *mask) { return create(Opcode::Store, present({pointer, value, mask}), {}); }
 Value *Builder::atomicRmw(llvm::StringRef kind, Value *pointer, Value *value, Value *mask) {
   Op *op = create(Opcode::AtomicRmw, present({pointer, value, mask}), value->type);
   op->setAttr(Attr::kind, kind.str());

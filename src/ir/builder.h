@@ -58,7 +58,7 @@ public:
   Value *multipleOf(Value *x, int64_t n);
   Value *addptr(Value *pointer, Value *offset);
   Value *load(Value *pointer, Value *mask = nullptr, Value *other = nullptr);
-  void store(Value *pointer, Value *value, Value *mask = nullptr);
+  Op *store(Value *pointer, Value *value, Value *mask = nullptr);
   Value *atomicRmw(llvm::StringRef kind, Value *pointer, Value *value, Value *mask = nullptr);
   Value *atomicAdd(Value *pointer, Value *value, Value *mask = nullptr) { return atomicRmw("add", pointer, value, mask); }
   Value *atomicCas(Value *pointer, Value *expected, Value *value, Value *mask = nullptr);

@@ -99,6 +99,8 @@ private:
   bool shapeOps(const Op &op);
   bool permuted(const Op &op, Shape from, Shape to);
   bool memory(const Op &op);
+  bool groups(const Op &op);
+  bool scratch(const Op &op) { return !op.hasAttr(Attr::scratch) || intAttr(op, Attr::scratch, 1, INT32_MAX); }
   bool access(const Op &op, unsigned pointer, unsigned mask, Type value);
   bool hints(const Op &op);
   bool atomic(const Op &op);
@@ -315,6 +317,14 @@ bool Verifier::shapeOps(const Op &op) {
   }
 }
 
+bool Verifier::groups(const Op &op) {
+  if (!op.hasAttr(Attr::groups)) return true;
+  const auto list = op.listAttr(Attr::groups);
+  const Type t = op.result()->type;
+  return need(op, t.isTile() && list.size() == t.rank() && llvm::all_of(list, [](int64_t n) { return n >= 1; }),
+              "groups has a positive number for each dimension of the tile");
+}
+
 // --- memory -------------------------------------------------------------------------------------------------------
 
 bool Verifier::access(const Op &op, unsigned pointer, unsigned mask, Type value) {
@@ -347,7 +357,7 @@ bool Verifier::atomic(const Op &op) {
       return fail(op, "combines the bits of integers, not of " + value.str());
   }
   return strAttr(op, Attr::order, {"relaxed", "acquire", "release", "acq_rel"}) &&
-         strAttr(op, Attr::scope, {"cta", "gpu", "sys"});
+         strAttr(op, Attr::scope, {"cta", "gpu", "sys"}) && scratch(op);
 }
 
 bool Verifier::memory(const Op &op) {
@@ -470,6 +480,7 @@ bool Verifier::reduce(const Op &op) {
     llvm::SmallVector<int64_t, 4> want(t.shape());
     if (op.is(Opcode::Scan)) {
       if (!same(r, t)) return fail(op, "results have the types of the operands");
+      if (!scratch(op)) return false;
       continue;
     }
     if (op.intAttr(Attr::partial)) {
@@ -593,7 +604,7 @@ bool Verifier::rules(const Op &op) {
            need(op, same(op.operand(0)->type, op.operand(1)->type), "the operands have one type") &&
            need(op, same(op.result()->type, op.operand(0)->type.withScalar(Scalar::I1)),
                 "the result is an i1 in the shape of the operands") &&
-           intAttr(op, Attr::pred, 0, int64_t(Pred::Ge));
+           intAttr(op, Attr::pred, 0, int64_t(Pred::Ge)) && groups(op);
   case Select: {
     Type c = op.operand(0)->type, t = op.result()->type;
     return need(op, same(op.operand(1)->type, t) && same(op.operand(2)->type, t),

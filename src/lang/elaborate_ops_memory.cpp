@@ -131,8 +131,7 @@ Val Elaborator::opStore(CallArgs &a) {
   const bool ok = hints(*this, a, 3, {"wb", "cg", "cs", "wt"}, cache, eviction);
   if (!ok || !value || (a.has(2) && !mask)) return Val::poison();
   ++operations;
-  b().store(pointer, value, mask);
-  setHints(b().insertBlock()->back(), cache, eviction);
+  setHints(b().store(pointer, value, mask), cache, eviction);
   return Val::unit();
 }
 

@@ -208,13 +208,14 @@ struct BankModel {
 BankReport bankWavefronts(const TileLayout &regs, const SharedLayout &mem, const VectorPlan &plan, unsigned bits,
                           BankModel model = {});
 
-/// A swizzle of a row-major tile (order: fastest first) for which an access with each of `accesses` has minimal
-/// wavefronts and the widest vectors that it can have; the best found where no layout has all. `bits` of an element. Accesses that
-/// ldmatrix or stmatrix can do (matrixPlan, 32 banks) are counted as such.
+/// What a swizzle may not change.
 struct SwizzleLimits {
   std::optional<unsigned> fastest; // the dimension that has to be
   unsigned vector = 1;             // aligned groups of that many elements stay whole
 };
+/// A swizzle of a row-major tile (order: fastest first) for which an access with each of `accesses` has minimal
+/// wavefronts and the widest vectors that it can have; the best found where no layout has all. `bits` of an element. Accesses that
+/// ldmatrix or stmatrix can do (matrixPlan, 32 banks) are counted as such.
 SharedLayout chooseSwizzle(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<const TileLayout *> accesses, unsigned bits,
                            BankModel model = {}, SwizzleLimits limits = {});
 

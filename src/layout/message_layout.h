@@ -26,9 +26,9 @@ struct Messages {
   };
   std::vector<One> list;
 };
-/// nullopt if `layout` is not one of messageLayout's.
 /// Why a block has no such layout, with its numbers; "" if it has one.
 std::string messageProblem(llvm::ArrayRef<int64_t> shape, unsigned bits);
+/// nullopt if `layout` is not one of messageLayout's.
 std::optional<Messages> messagesOf(const SharedLayout &layout, unsigned bits);
 
 } // namespace tlx::layout

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Vector widths of global accesses, from what axis analysis knows of the pointer and the mask.
+// Vector widths of global accesses, from what axis analysis knows of the pointer and the mask, and runs of equal results of comparisons, of
+// which one is made: {groups = [8]}.
 //
 //   %v = load %p, %m : f16[1024, #0]      ->      %v = load %p, %m {vec = 8} : f16[1024, #0]
 //
@@ -15,6 +16,10 @@ using namespace ir;
 bool annotateAccesses(Module &module, const features::Target &target, Diagnostics &diagnostics) {
   AxisAnalysis axis(module);
   module.kernel.body.walk([&](Op &op) {
+    if (op.is(Opcode::Cmp) && op.result()->type.isTile()) {
+      const auto &runs = axis.info(op.result()).constancy;
+      if (llvm::any_of(runs, [](int64_t n) { return n > 1; })) op.setAttr(Attr::groups, std::vector<int64_t>(runs.begin(), runs.end()));
+    }
     if (op.is(Opcode::Load) || op.is(Opcode::Store) || op.is(Opcode::AsyncCopy)) {
       unsigned pointer = op.is(Opcode::AsyncCopy) ? 1 : 0;
       if (!op.operand(pointer)->type.isTile()) return;

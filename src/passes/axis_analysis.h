@@ -42,7 +42,7 @@ class AxisAnalysis {
 public:
   explicit AxisAnalysis(const ir::Module &module);
   const AxisInfo &info(const ir::Value *v) const;
-  /// Elements that one access instruction of load, store, atomic_add or async_copy can move: at most 16 bytes,
+  /// Elements that one access instruction of load, store, an atomic or async_copy can move: at most 16 bytes,
   /// consecutive in the registers of the pointer's layout, contiguous and aligned in memory, and masked as one. Without
   /// a layout: what the pointers and the mask allow along their best dimension.
   unsigned vectorWidth(const ir::Op &access) const { return width(access, false); }

@@ -24,7 +24,7 @@ Op *addCarried(Module &module, Op *loop, llvm::ArrayRef<Value *> inits) {
   return fresh;
 }
 
-void appendYield(Module &module, Block &body, llvm::ArrayRef<Value *> values) {
+void appendYield(Block &body, llvm::ArrayRef<Value *> values) {
   for (Value *v : values) body.terminator()->addOperand(v);
 }
 
@@ -90,7 +90,7 @@ void threadVariable(Module &module, Op *at, Value *init, llvm::function_ref<Valu
   for (unsigned k = levels.size(); k-- > 0;) { // and up again
     Level &l = levels[k];
     if (l.op->is(Opcode::For)) {
-      l.op->body().terminator()->addOperand(after);
+      appendYield(l.op->body(), after);
     } else if (l.op->is(Opcode::While)) { // the condition's region passes on to the body's, and that back
       Block &condition = l.op->body(0), &body = l.op->body(1);
       condition.terminator()->addOperand(l.region == 0 ? after : condition.arg(condition.numArgs() - 1));

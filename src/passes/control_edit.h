@@ -8,7 +8,7 @@ namespace tlx::passes {
 /// The same for loop with further carried values: `loop` is replaced and gone. The new ones are the last arguments and results; the
 /// caller appends what the body yields for them with appendYield before anything else looks at the loop.
 ir::Op *addCarried(ir::Module &module, ir::Op *loop, llvm::ArrayRef<ir::Value *> inits);
-void appendYield(ir::Module &module, ir::Block &body, llvm::ArrayRef<ir::Value *> values);
+void appendYield(ir::Block &body, llvm::ArrayRef<ir::Value *> values);
 
 /// A variable that starts as `init` at the kernel's start and is followed through all loops and branches around `at`: `next` is called
 /// with its value at `at` and makes the one behind it.

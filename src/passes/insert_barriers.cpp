@@ -19,6 +19,7 @@
 // in front of a TMA write of bytes that threads have accessed. (That both only read needs none.)
 #include "ir/builder.h"
 #include "passes/passes.h"
+#include "passes/pipeline_common.h"
 
 namespace tlx::passes {
 
@@ -131,6 +132,10 @@ struct Inserter {
   };
   Effects effectsOf(Op &op) {
     Effects e;
+    if (op.hasAttr(Attr::scratch)) { // written and read, with barriers of its own in between and behind
+      const int64_t at = op.intAttr(Attr::offset);
+      e.writes.push_back({at, at + op.intAttr(Attr::scratch), -1, 1, nullptr, &op, false});
+    }
     switch (op.opcode) {
     case Opcode::EdgeStore: e.reads.push_back(accessOf(op.operand(1))); break;
     case Opcode::LocalLoad: e.reads.push_back(accessOf(op.operand(0))); break;
@@ -155,16 +160,6 @@ struct Inserter {
   }
 
   // --- what has to stand before it -----------------------------------------------------------------------------------
-  void waitForStores(Builder &b) {
-    Op *single = b.create(Opcode::Single, {}, {});
-    Builder in(module);
-    in.loc = b.loc;
-    in.atEnd(single->addRegion());
-    Op *wait = in.create(Opcode::AsyncStoreWait, {}, {});
-    wait->setAttr(Attr::pending, int64_t(0));
-    wait->setAttr(Attr::reads, int64_t(1));
-    in.yield({});
-  }
   void prepare(Op &op, const Effects &e, State &s) {
     Builder b(module);
     b.at(&op);
@@ -187,7 +182,7 @@ struct Inserter {
       s.dots.clear();
     }
     if (stores) {
-      waitForStores(b);
+      waitForStores(b, true);
       s.stores.clear();
     }
     if (fence) {

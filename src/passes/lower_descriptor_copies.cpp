@@ -21,6 +21,7 @@
 #include "layout/message_layout.h"
 #include "passes/control_edit.h"
 #include "passes/passes.h"
+#include "passes/pipeline_common.h"
 
 namespace tlx::passes {
 
@@ -43,25 +44,13 @@ struct Lowering {
     return made ? module.context.unique(*made) : nullptr;
   }
 
-  /// The buffer that a store takes the block to, if that is all the block is for as far as memory goes.
-  Op *bufferStore(Op &load) {
-    for (const Use &use : load.result()->uses()) {
-      Op *store = use.op;
-      if (!store->is(Opcode::LocalStore) || use.index != 1 || store->parent() != load.parent()) continue;
-      Op *alloc = store->operand(0)->def();
-      if (alloc->is(Opcode::LocalAlloc) && alloc->parent() == load.parent() &&
-          layout::messagesOf(*store->operand(0)->type.sharedLayout(), 8 * scalarBytes(load.result()->type.scalar())))
-        return store;
-    }
-    return nullptr;
-  }
-
   void load(Op &op) {
     Type t = op.result()->type;
     Builder b(module);
     b.loc = op.loc;
     Value *buffer = nullptr;
-    if (Op *store = bufferStore(op)) {
+    Op *store = bufferStore(op);
+    if (store && layout::messagesOf(*store->operand(0)->type.sharedLayout(), 8 * scalarBytes(t.scalar()))) {
       buffer = store->operand(0);
       buffer->def()->moveBefore(&op);
       store->erase();
@@ -175,18 +164,6 @@ struct Lowering {
     in.yield({});
     // A reduction has no such form: the launcher sees to it that rows are whole.
     if (!op.hasAttr(Attr::reduce)) b.create(Opcode::EdgeStore, operands, {});
-  }
-
-  /// Until the stores have read their buffers, or are visible.
-  void waitForStores(Builder &b, bool reads) {
-    Op *single = b.create(Opcode::Single, {}, {});
-    Builder in(module);
-    in.loc = b.loc;
-    in.atEnd(single->addRegion());
-    Op *wait = in.create(Opcode::AsyncStoreWait, {}, {});
-    wait->setAttr(Attr::pending, int64_t(0));
-    if (reads) wait->setAttr(Attr::reads, int64_t(1));
-    in.yield({});
   }
 
   void drain() { // the memory must last until it has been read; who acquires what an atomic operation releases sees the stores

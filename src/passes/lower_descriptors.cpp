@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tensor descriptors on targets without TMA: each becomes a pointer, strides and extents, and its accesses become
-// masked ones.
+// Tensor descriptors that TMA cannot serve: each becomes a pointer, strides and extents, and its accesses become masked
+// ones. Without TMA that is all of them; with it those of which an access may begin between two multiples of 16 bytes of
+// a row, where the unit stops the kernel, or combines in a way that the unit does not know.
 //
-//   kernel @k(%a: tensor_desc<f16, [64, 32]>, …)        kernel @k(%a: *f16, %a_stride0: i64, %a_shape0: i32, %a_shape1:
-//   i32, …) %t = desc_load %a, %m, %k : f16[64, 32]       ->      descriptor "a" at 0 : tensor_desc<f16, [64, 32]>
-//                                                       %t = load a + m * stride0 + k + block offsets, mask : f16[64,
-//                                                       32]
+//   kernel @k(%a: tensor_desc<f16, [64, 32]>, …)
+//     %t = desc_load %a, %m, %k : f16[64, 32]
+//
+//   ->  kernel @k(%a: *f16, %a_stride0: i64, %a_shape0: i32, %a_shape1: i32, …)
+//         descriptor "a" at 0 : tensor_desc<f16, [64, 32]>
+//         %t = load a + m * stride0 + k + block offsets, mask : f16[64, 32]
 //
 // An index may be negative or past the end: the mask has both sides. Indices count elements in 32 bits, addresses are
 // made in 64. The launcher checks of each descriptor that pointer and strides are multiples of 16 bytes, which
@@ -48,24 +51,53 @@ public:
       if (op.is(Opcode::DescLoad) || op.is(Opcode::DescStore)) accesses.push_back(&op);
     });
     if (!good) return false;
+    choose(accesses);
+    if (fields.empty()) return true;
+    std::erase_if(accesses, [&](Op *op) { return !fields.contains(op->operand(0)); });
     for (Op *op : accesses) // before arguments change places
       for (unsigned i = op->is(Opcode::DescLoad) ? 1 : 2; i < op->numOperands(); ++i)
         if (axis.nonNegative(op->operand(i))) nonNegative.insert({op, i});
     arguments();
     for (Op *op : accesses) lower(*op);
     while (old) module.kernel.body.eraseArg(--old);
+    simplify(module); // equal blocks share their offsets and masks, and what a loop does not change leaves it
     return true;
   }
 
 private:
   bool check(const Op &op, const Value &v) {
     if (!op.is(Opcode::DescLoad) && !op.is(Opcode::DescStore)) {
+      if (target.tma) return true; // TMA's own operations
       diagnostics.report(Diag::CgUnsupported, op.loc, op.info().name, v.type.str(), target.name);
       return false;
     }
     if (v.block() == &module.kernel.body) return true;
     diagnostics.report(Diag::DescriptorChoice, op.loc, target.name);
     return false;
+  }
+
+  /// The descriptors that become fields.
+  void choose(llvm::ArrayRef<Op *> accesses) {
+    Block &body = module.kernel.body;
+    for (unsigned i = 0; i < body.numArgs(); ++i)
+      if (isDescriptor(body.arg(i)) && !target.tma) fields.try_emplace(body.arg(i));
+    if (!target.tma) return;
+    for (const Op *op : accesses) {
+      Value *descriptor = op->operand(0);
+      const Scalar scalar = descriptor->type.scalar();
+      const int64_t elements = 16 / scalarBytes(scalar);
+      const bool aligned = axis.info(op->operand(op->numOperands() - 1)).divisibility[0] % elements == 0;
+      const bool known = !op->hasAttr(Attr::reduce) || features::tmaReduces(op->strAttr(Attr::reduce), scalarName(scalar));
+      if ((aligned && known) || !onlyAccessed(*descriptor) || !fields.try_emplace(descriptor).second) continue;
+      if (!known)
+        diagnostics.report(Diag::DescriptorReduce, op->loc, descriptor->name, op->strAttr(Attr::reduce), scalarName(scalar));
+      else
+        diagnostics.report(Diag::DescriptorIndex, op->loc, descriptor->name, std::to_string(elements));
+    }
+  }
+  static bool onlyAccessed(const Value &descriptor) {
+    return llvm::all_of(descriptor.uses(),
+                        [](const Use &use) { return use.op->is(Opcode::DescLoad) || use.op->is(Opcode::DescStore); });
   }
 
   /// New arguments behind the old ones, which are erased in the end: the order stays.
@@ -78,7 +110,7 @@ private:
     for (unsigned i = 0; i < old; ++i) {
       Value *arg = body.arg(i);
       moved.push_back(body.numArgs() - old);
-      if (!isDescriptor(arg)) {
+      if (!fields.contains(arg)) {
         arg->replaceAllUsesWith(body.addArg(arg->type, arg->name));
         continue;
       }
@@ -169,20 +201,7 @@ private:
 bool lowerDescriptors(Module &module, const features::Target &target, Diagnostics &diagnostics) {
   bool any = false;
   for (unsigned i = 0; i < module.kernel.body.numArgs(); ++i) any |= isDescriptor(module.kernel.body.arg(i));
-  if (!any) return true;
-  if (target.tma) { // each use of an argument says how its map is encoded
-    bool good = true;
-    module.kernel.body.walk([&](Op &op) {
-      if (!op.is(Opcode::DescLoad) && !op.is(Opcode::DescStore)) return;
-      if (op.operand(0)->block() == &module.kernel.body) return;
-      diagnostics.report(Diag::DescriptorChoice, op.loc, target.name);
-      good = false;
-    });
-    return good;
-  }
-  if (!Lowering(module, target, diagnostics).run()) return false;
-  simplify(module); // equal blocks share their offsets and masks, and what a loop does not change leaves it
-  return true;
+  return !any || Lowering(module, target, diagnostics).run();
 }
 
 } // namespace tlx::passes

@@ -4,6 +4,9 @@
 //   %r = reduce %x {axis = 0} : f32               %p = reduce %x {axis = 0, partial = 1} : f32[4]   one element a warp
 //                                           ->    %q = convert_layout %p : f32[4]                   all of them in each thread
 //                                                 %r = reduce %q {axis = 0} : f32                   in registers
+//
+// Scans along such an axis, and atomics whose result more threads want than perform them, get bytes of shared memory to hand it over:
+// {scratch = 4096}.
 #include "ir/builder.h"
 #include "passes/passes.h"
 
@@ -53,12 +56,35 @@ Partial partialLayouts(const TileLayout &l, unsigned axis, unsigned warpBits) {
   return {TileLayout(shape, partial), TileLayout(shape, gathered)};
 }
 
+/// Between warps a scan hands over totals, in rounds if there are many: a slot for each thread.
+int64_t scanScratch(const Op &op, int64_t threads) {
+  if (!warpBitsAlong(*op.operand(0)->type.layout(), unsigned(op.intAttr(Attr::axis)))) return 0;
+  int64_t bytes = 0;
+  for (const Value *v : op.operands()) bytes += 8 * int64_t(v->type.layout()->registers());
+  return std::min<int64_t>(bytes, 32) * threads;
+}
+/// Each element is combined by one thread; where others have it too, it goes to them by a slot.
+int64_t atomicScratch(const Op &op, int64_t threads) {
+  if (op.result()->unused()) return 0;
+  const Type t = op.result()->type;
+  int64_t holders = 1;
+  if (t.isTile())
+    for (InDim dim : {InDim::Lane, InDim::Warp})
+      holders <<= t.layout()->bits(dim) - unsigned(llvm::popcount(t.layout()->redundantMask(dim)));
+  const int64_t bytes = std::max<int64_t>(1, scalarBytes(t.scalar())) * (t.isTile() ? t.elements() : 1);
+  return holders < threads ? int64_t(llvm::alignTo(uint64_t(bytes), 16)) : 0;
+}
+
 } // namespace
 
 bool lowerReductions(Module &module, const features::Target &target, Diagnostics &diagnostics) {
+  const int64_t threads = int64_t(module.kernel.numWarps) * target.warpSize;
   std::vector<Op *> reductions;
   module.kernel.body.walk([&](Op &op) {
     if (op.is(Opcode::Reduce) && !op.hasAttr(Attr::partial)) reductions.push_back(&op);
+    const bool atomic = op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas);
+    if (int64_t bytes = op.is(Opcode::Scan) ? scanScratch(op, threads) : atomic ? atomicScratch(op, threads) : 0)
+      op.setAttr(Attr::scratch, bytes);
   });
   for (Op *op : reductions) {
     unsigned axis = op->intAttr(Attr::axis);

@@ -38,7 +38,7 @@ const std::vector<PassEntry> &allPasses() {
   static const std::vector<PassEntry> passes = {
       {"simplify", "folding, CSE, DCE, LICM", runSimplify},
       // First of all: layouts are for accesses, and the facts of descriptors for axis analysis.
-      {"lower-descriptors", "masked accesses for descriptors where there is no TMA", lowerDescriptors},
+      {"lower-descriptors", "masked accesses for descriptors that TMA cannot serve", lowerDescriptors},
       // On clean IR: one computation is one value, so that classes are few and facts are seen.
       {"assign-layouts", "matrix instructions, and a layout for every tile", assignLayouts},
       // Merges the clones that got the same layout.
@@ -50,7 +50,7 @@ const std::vector<PassEntry> &allPasses() {
       {"pipeline-loops", "ring buffers and copies ahead for num_stages", pipelineLoops},
       // Behind all rings: what they leave of shared memory decides how a tile is staged.
       {"lower-descriptor-copies", "TMA for other descriptor accesses", lowerDescriptorCopies},
-      {"lower-reductions", "reductions across warps", lowerReductions},
+      {"lower-reductions", "reductions across warps; memory for scans and atomics", lowerReductions},
       {"lower-conversions", "conversions through shared memory", lowerConversions},
       {"simplify-lowered", "the same, after lowering", runSimplify},
       {"annotate-accesses", "vector widths", annotateAccesses},

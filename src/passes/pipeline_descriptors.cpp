@@ -27,12 +27,11 @@
 // In a loop over tiles around it, the producer goes on into the next tile: its state (inner and outer iteration, what the addresses need of
 // both) is carried through both loops, so that the ring stays full during a tile's epilogue.
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
-
 #include "layout/message_layout.h"
 #include "passes/async_dots.h"
 #include "passes/control_edit.h"
 #include "passes/passes.h"
+#include "passes/pipeline_common.h"
 #include "passes/trip_count.h"
 
 namespace tlx::passes {
@@ -41,37 +40,7 @@ using namespace ir;
 
 namespace {
 
-using Map = llvm::DenseMap<Value *, Value *>;
-
-Value *mapped(const Map &map, Value *v) {
-  auto it = map.find(v);
-  return it == map.end() ? v : it->second;
-}
-
-/// Pure scalar ops of one block that values need, in program order.
-struct Slice {
-  Block *block = nullptr;
-  llvm::SetVector<Op *> ops;
-  llvm::SetVector<Value *> arguments; // of the block
-
-  bool add(Value *v) {
-    if (v->block() == block) {
-      arguments.insert(v);
-      return true;
-    }
-    Op *def = v->def();
-    if (!def || def->parent() != block) return true; // from outside
-    if (ops.contains(def)) return true;
-    if (!def->has(Pure) || def->has(Collective) || def->numRegions() || def->result()->type.isTile()) return false;
-    ops.insert(def);
-    return llvm::all_of(def->operands(), [&](Value *o) { return add(o); });
-  }
-  /// For an iteration that is real if `guard` is true.
-  void clone(Builder &b, Map &map, Value *guard) const {
-    for (Op &op : *block)
-      if (ops.contains(&op)) cloneGuarded(b, op, map, guard);
-  }
-};
+using Map = ValueMap;
 
 struct TmaLoad {
   Op *load;
@@ -106,51 +75,71 @@ struct TmaPipeliner {
     return false;
   }
 
-  void warn(llvm::StringRef why) { diagnostics.report(Diag::NotPipelined, loop->loc, why.str()); }
-
   // --- what can be pipelined ----------------------------------------------------------------------------------------
-  static Op *bufferStore(Op &load) { // the store that takes the block to a buffer of its own
-    for (const Use &use : load.result()->uses())
-      if (use.op->is(Opcode::LocalStore) && use.index == 1 && use.op->operand(0)->def()->is(Opcode::LocalAlloc) &&
-          use.op->parent() == load.parent())
-        return use.op;
-    return nullptr;
+  /// A store to the descriptor that the loop's loads could meet: all but those behind the outermost loop around it.
+  const Op *meets(const Value *descriptor) const {
+    const Op *outer = loop;
+    for (const Op *p = loop; p; p = p->parentOp())
+      if (p->is(Opcode::For) || p->is(Opcode::While)) outer = p;
+    const Op *found = nullptr;
+    bool behind = false;
+    auto look = [&](Op &op) {
+      if (!behind && !found && op.is(Opcode::DescStore) && op.operand(0) == descriptor) found = &op;
+    };
+    // Program order: an op comes before what is in it, and the outermost loop's last op before what follows it.
+    std::function<void(Block &)> visit = [&](Block &block) {
+      for (Op &op : block) {
+        look(op);
+        for (unsigned r = 0; r < op.numRegions(); ++r) visit(op.body(r));
+        behind |= &op == outer;
+      }
+    };
+    visit(module.kernel.body);
+    return found;
   }
 
   bool collect() {
     Block &body = loop->body();
     inner.block = &body;
+    const bool ordered = ordersMemory(body);
+    std::string why;
     for (Op &op : body) {
       if (!op.is(Opcode::DescLoad)) continue;
       Slice saved = inner;
-      bool ok = true;
-      for (Value *v : op.operands().drop_front()) ok = ok && inner.add(v);
-      // Carried values that addresses need bring what the body makes of them.
-      for (unsigned i = 0; ok && i < inner.arguments.size(); ++i)
-        if (unsigned index = inner.arguments[i]->index()) ok = inner.add(body.terminator()->operand(index - 1));
-      bool stored = false;
-      module.kernel.body.walk([&](Op &o) { stored |= o.is(Opcode::DescStore) && o.operand(0) == op.operand(0); });
+      bool known = llvm::all_of(op.operands().drop_front(), [&](Value *v) { return inner.add(v); }) && inner.addCarried();
       // TMA writes to multiples of 128 bytes: so must each slot lie.
       Type t = op.result()->type;
-      const bool ragged = t.elements() * int64_t(scalarBytes(t.scalar())) % 128;
-      if (!ok || stored || ragged) {
-        inner = saved;
-        warn(stored   ? "it loads from a descriptor that is stored to as well"
-             : ragged ? "the blocks of its load are no multiple of 128 bytes"
-                      : "the index of its load depends on memory or on control flow inside the loop");
+      if (ordered)
+        why = "an atomic in it has a memory order, which loads must not pass";
+      else if (!known)
+        why = "the index of its load depends on memory or on control flow inside the loop";
+      else if (meets(op.operand(0)))
+        why = "it loads from a descriptor that is stored to as well";
+      else if (t.elements() * int64_t(scalarBytes(t.scalar())) % 128)
+        why = "the blocks of its load are no multiple of 128 bytes";
+      else {
+        loads.push_back({&op, op.loc});
         continue;
       }
-      loads.push_back({&op, op.loc});
+      inner = saved;
+    }
+    // Loads through pointers are the next pass's.
+    if (loads.empty() && !loadsByPointer()) {
+      diagnostics.report(Diag::NotPipelined, loop->loc, why);
+      loop->removeAttr(Attr::num_stages);
     }
     for (Value *v : inner.arguments)
       if (v->index()) innerArgs.push_back(v->index() - 1);
     return !loads.empty();
   }
+  bool loadsByPointer() const {
+    return llvm::any_of(loop->body().ops(), [](Op *op) { return op->is(Opcode::Load) && op->result()->type.isTile(); });
+  }
 
   /// The loop around, where trip count and addresses allow the producer to run on.
   void findTiles() {
     Op *around = loop->parentOp();
-    if (!around || !around->is(Opcode::For)) return;
+    if (!around || !around->is(Opcode::For) || ordersMemory(around->body())) return;
     Block &body = around->body();
     auto outside = [&](Value *v) { return v->block() != &body && !(v->def() && v->def()->parent() == &body); };
     for (unsigned i = 0; i < 3; ++i)
@@ -439,15 +428,13 @@ struct TmaPipeliner {
     llvm::SmallVector<Value *, 16> yields = advance(out, s).flat();
     auto [next, nextPhase] = nextSlot(out, slot, phase);
     yields.append({next, nextPhase, slot});
-    appendYield(module, loop->body(), yields);
+    appendYield(loop->body(), yields);
     if (tiles) {
       llvm::SmallVector<Value *, 16> results;
       for (unsigned i = loop->numResults() - carried.size(); i < loop->numResults(); ++i) results.push_back(loop->result(i));
-      appendYield(module, tiles->body(), results);
+      appendYield(tiles->body(), results);
     }
-    // Loads through pointers are the next pass's.
-    if (llvm::none_of(loop->body().ops(), [](Op *op) { return op->is(Opcode::Load) && op->result()->type.isTile(); }))
-      loop->removeAttr(Attr::num_stages);
+    if (!loadsByPointer()) loop->removeAttr(Attr::num_stages);
     if (!position) return nullptr;
     Builder behind(module);
     behind.loc = loop->loc;

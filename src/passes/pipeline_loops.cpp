@@ -19,13 +19,13 @@
 // S - 1 iterations ahead in carried values of its own.
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallPtrSet.h"
-#include "llvm/ADT/SetVector.h"
 
 #include "ir/builder.h"
 #include "passes/async_dots.h"
 #include "passes/axis_analysis.h"
 #include "passes/direct_copies.h"
 #include "passes/passes.h"
+#include "passes/pipeline_common.h"
 #include "passes/trip_count.h"
 
 namespace tlx::passes {
@@ -51,8 +51,7 @@ struct LoopPipeliner {
   int64_t stages;
 
   std::vector<RingLoad> loads;
-  llvm::SetVector<Op *> slice;           // in program order after sortSlice
-  llvm::SmallVector<bool, 8> argInSlice; // by carried value
+  Slice slice; // of all loads' addresses
 
   void warn(llvm::StringRef why) { diagnostics.report(Diag::NotPipelined, loop->loc, why.str()); }
 
@@ -100,47 +99,31 @@ struct LoopPipeliner {
   bool noAlias(Value *a, Value *b) {
     llvm::SmallPtrSet<Value *, 4> rootsOfA, rootsOfB, seenA, seenB;
     if (!rootPointers(a, rootsOfA, seenA) || !rootPointers(b, rootsOfB, seenB)) return false;
-    auto stated = [&](Value *v) {
-      return llvm::any_of(module.kernel.facts, [&](const Fact &f) {
-        return f.noalias && f.program.size() == 1 && f.program[0].value == v->index();
-      });
+    // Stated, or a descriptor's: nothing orders accesses of the same elements through another argument.
+    auto apart = [&](Value *v) {
+      auto stated = [&](const Fact &f) { return f.noalias && f.program.size() == 1 && f.program[0].value == v->index(); };
+      auto itsPointer = [&](const DescriptorArgument &d) { return d.first == v->index(); };
+      return llvm::any_of(module.kernel.facts, stated) || llvm::any_of(module.kernel.descriptors, itsPointer);
     };
     for (Value *x : rootsOfA)
       for (Value *y : rootsOfB)
-        if (x == y || (!stated(x) && !stated(y))) return false;
+        if (x == y || (!apart(x) && !apart(y))) return false;
     return true;
   }
 
-  /// The ops that a value needs, inside the loop's body. False if it depends on memory or control flow there.
-  bool addToSlice(Value *v) {
-    Block &body = loop->body();
-    if (v->block() == &body) {
-      unsigned i = v->index();
-      if (i == 0 || argInSlice[i - 1]) return true;
-      argInSlice[i - 1] = true;
-      return addToSlice(body.terminator()->operand(i - 1));
-    }
-    Op *def = v->def();
-    if (!def || def->parent() != &body) return true; // from outside
-    if (slice.contains(def)) return true;
-    if (!def->has(Pure) || def->has(Collective) || def->numRegions()) return false;
-    slice.insert(def);
-    for (Value *o : def->operands())
-      if (!addToSlice(o)) return false;
-    return true;
-  }
+  bool carriedInSlice(unsigned i) { return slice.arguments.contains(loop->body().arg(1 + i)); }
 
   bool collect() {
     Block &body = loop->body();
     bool hasDot = false;
     std::vector<Op *> stores;
-    bool ordered = false; // what an atomic of the loop acquires, no load may read before it
+    const bool ordered = ordersMemory(body);
     body.walk([&](Op &op) {
-      ordered |= op.hasAttr(Attr::order) && op.strAttr(Attr::order) != "relaxed";
       hasDot |= op.is(Opcode::Dot) || op.is(Opcode::AsyncDot);
       if (op.is(Opcode::Store) || op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) stores.push_back(&op);
     });
-    argInSlice.assign(loop->numResults(), false);
+    slice.block = &body;
+    slice.tiles = true;
     std::string why;
     for (Op &op : body) {
       if (!op.is(Opcode::Load) || !op.operand(0)->type.isTile()) continue;
@@ -155,12 +138,9 @@ struct LoopPipeliner {
         why = "a store in it may write what the load reads; state noalias(pointer) in requires";
         continue;
       }
-      auto savedSlice = slice;
-      auto savedArgs = argInSlice;
-      bool ok = true;
-      for (Value *v : op.operands()) ok = ok && addToSlice(v);
-      if (!ok) {
-        slice = savedSlice, argInSlice = savedArgs;
+      Slice saved = slice;
+      if (!llvm::all_of(op.operands(), [&](Value *v) { return slice.add(v); }) || !slice.addCarried()) {
+        slice = saved;
         why = "the address of its load depends on memory or on control flow inside the loop";
         continue;
       }
@@ -197,15 +177,6 @@ struct LoopPipeliner {
     return def && def->is(Opcode::Constant) && def->intAttr(Attr::value, 0) == 0 && llvm::bit_cast<uint64_t>(def->floatAttr(Attr::value)) == 0;
   }
 
-  /// The store of a loaded tile to the buffer that an async_dot of the loop reads: the ring takes the buffer's place.
-  static Op *bufferStore(const Op &load) {
-    for (const Use &use : load.result()->uses())
-      if (use.op->is(Opcode::LocalStore) && use.index == 1 && use.op->parent() == load.parent() &&
-          use.op->operand(0)->def()->is(Opcode::LocalAlloc) && use.op->operand(0)->def()->parent() == load.parent())
-        return use.op;
-    return nullptr;
-  }
-
   // --- rings ----------------------------------------------------------------------------------------------------
   void makeRings() {
     for (RingLoad &r : loads) {
@@ -231,15 +202,7 @@ struct LoopPipeliner {
   }
 
   // --- the transformation ---------------------------------------------------------------------------------------
-  using Map = llvm::DenseMap<Value *, Value *>;
-  static Value *mapped(Map &map, Value *v) {
-    auto it = map.find(v);
-    return it == map.end() ? v : it->second;
-  }
-  /// The slice for an iteration that is real if `guard` is true.
-  void cloneSlice(Builder &b, Map &map, Value *guard) {
-    for (Op *op : slice) cloneGuarded(b, *op, map, guard);
-  }
+  using Map = ValueMap;
   /// mask & guard as a tile of the pointer's shape.
   Value *guardedMask(Builder &b, Op &load, Map &map, Value *guard) {
     Type pointer = load.operand(0)->type;
@@ -293,11 +256,6 @@ struct LoopPipeliner {
     const bool units = llvm::any_of(loads, [](const RingLoad &r) { return bufferStore(*r.load); });
     const int64_t ahead = stages - (units && async && !viaRegisters && stages > 2 ? 2 : 1);
     makeRings();
-    std::vector<Op *> ordered;
-    for (Op &op : oldBody)
-      if (slice.contains(&op)) ordered.push_back(&op);
-    slice.clear();
-    slice.insert(ordered.begin(), ordered.end());
 
     Value *lo = loop->operand(0), *hi = loop->operand(1), *step = loop->operand(2);
     Builder b(module);
@@ -314,7 +272,7 @@ struct LoopPipeliner {
       b.loc = loop->loc;
       Value *guard = b.cmp(Pred::Gt, trips, b.constant(count, s));
       Map inner = map;
-      cloneSlice(b, inner, guard);
+      slice.clone(b, inner, guard);
       Value *slotIndex = b.constI32(s);
       auto registers = issue(b, inner, guard, slotIndex, s);
       storeRegisters(b, registers, slotIndex, s);
@@ -325,7 +283,7 @@ struct LoopPipeliner {
     llvm::SmallVector<Value *, 16> inits(loop->operands().begin() + 3, loop->operands().end());
     llvm::SmallVector<unsigned, 8> aheadArgs;
     for (unsigned i = 0; i < loop->numResults(); ++i)
-      if (argInSlice[i]) {
+      if (carriedInSlice(i)) {
         aheadArgs.push_back(i);
         inits.push_back(map[oldBody.arg(1 + i)]);
       }
@@ -343,6 +301,7 @@ struct LoopPipeliner {
     // Move the old body over.
     for (unsigned i = 0; i < oldBody.numArgs(); ++i) oldBody.arg(i)->replaceAllUsesWith(body.arg(i));
     for (Op *op : oldBody.ops()) op->moveTo(body);
+    slice.block = &body;
     Op *oldYield = body.terminator();
 
     Map later;
@@ -357,7 +316,7 @@ struct LoopPipeliner {
     if (units) in.create(Opcode::FenceProxy, {}, {});
     in.create(Opcode::Barrier, {}, {});
     Value *guard = in.cmp(Pred::Lt, number, trips);
-    cloneSlice(in, later, guard);
+    slice.clone(in, later, guard);
     auto registers = issue(in, later, guard, producer, ahead);
 
     for (RingLoad &r : loads) consume(r, consumer);
@@ -396,7 +355,7 @@ struct LoopPipeliner {
     Block &body = loop->body();
     Map next;
     for (unsigned i = 0; i < loop->numResults(); ++i)
-      if (argInSlice[i]) next[body.arg(1 + i)] = mapped(inner, body.terminator()->operand(i));
+      if (carriedInSlice(i)) next[body.arg(1 + i)] = mapped(inner, body.terminator()->operand(i));
     next[body.arg(0)] = b.binary(Opcode::Add, map[body.arg(0)], step);
     for (auto &[k, v] : next) map[k] = v;
   }

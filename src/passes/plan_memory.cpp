@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kAlign = 128, kBarrierBytes = 8;
 
 struct BufferRange {
-  Op *alloc;
+  Op *alloc; // or an op that needs bytes while it runs
   int64_t bytes = 0, align = kAlign;
   unsigned first = 0, last = 0; // positions in program order
   int64_t offset = 0;
@@ -79,7 +79,11 @@ void usersOf(const Value *v, llvm::SmallVectorImpl<const Op *> &users) {
     else users.push_back(use.op);
 }
 
+bool needsMemory(const Op &op) { return op.is(Opcode::LocalAlloc) || op.is(Opcode::AllocBarriers) || op.hasAttr(Attr::scratch); }
+int64_t bytesOf(const Op &op) { return op.hasAttr(Attr::scratch) ? op.intAttr(Attr::scratch) : bufferBytes(op.result()->type); }
+
 std::string purposeOf(const Op &alloc) {
+  if (alloc.hasAttr(Attr::scratch)) return alloc.is(Opcode::Scan) ? "totals between warps" : "results of an atomic for all threads";
   const Type t = alloc.result()->type;
   if (t.kind() == Type::Kind::Barrier) return llvm::formatv("{0} mbarriers", t.depth());
   llvm::SmallVector<const Op *, 8> users;
@@ -96,7 +100,7 @@ std::string purposeOf(const Op &alloc) {
 
 std::string line(const BufferRange &b) {
   return llvm::formatv("\n  {0,8} .. {1,8}  {2}  {3} (line {4})", b.offset, b.offset + b.bytes,
-                       b.alloc->result()->type.str(), purposeOf(*b.alloc), b.alloc->loc.line);
+                       b.alloc->hasAttr(Attr::scratch) ? std::string(b.alloc->info().name) : b.alloc->result()->type.str(), purposeOf(*b.alloc), b.alloc->loc.line);
 }
 
 } // namespace
@@ -122,9 +126,10 @@ bool planMemory(Module &module, const features::Target &target, Diagnostics &dia
   Lifetimes lifetimes(module.kernel.body);
   std::vector<BufferRange> buffers;
   module.kernel.body.walk([&](Op &op) {
-    if (!op.is(Opcode::LocalAlloc) && !op.is(Opcode::AllocBarriers)) return;
-    Type t = op.result()->type;
-    BufferRange r{&op, bufferBytes(t), alignmentOf(t), lifetimes.position[&op], lifetimes.lastUse(op, op.result())};
+    if (!needsMemory(op)) return;
+    const unsigned here = lifetimes.position[&op];
+    BufferRange r{&op, bytesOf(op), kAlign, here, here};
+    if (!op.hasAttr(Attr::scratch)) r.align = alignmentOf(op.result()->type), r.last = lifetimes.lastUse(op, op.result());
     // Barriers are never given up, and initialized before anything else: nothing else may have their bytes.
     if (op.is(Opcode::AllocBarriers)) r.first = 0, r.last = ~0u;
     buffers.push_back(r);
@@ -173,8 +178,7 @@ std::string memoryMap(const Module &module) {
   std::string out = llvm::formatv("shared memory: {0} bytes", module.kernel.sharedBytes);
   std::vector<BufferRange> buffers;
   const_cast<Block &>(module.kernel.body).walk([&](Op &op) {
-    if (op.is(Opcode::LocalAlloc) || op.is(Opcode::AllocBarriers))
-      buffers.push_back({&op, bufferBytes(op.result()->type), kAlign, 0, 0, op.intAttr(Attr::offset)});
+    if (needsMemory(op)) buffers.push_back({&op, bytesOf(op), kAlign, 0, 0, op.intAttr(Attr::offset)});
   });
   llvm::stable_sort(buffers, [](const BufferRange &a, const BufferRange &b) { return a.offset < b.offset; });
   for (const BufferRange &b : buffers) out += line(b);

@@ -32,9 +32,15 @@ Value *tripCount(Builder &b, Value *lo, Value *hi, Value *step) {
 }
 
 Op *cloneGuarded(Builder &b, const Op &op, llvm::DenseMap<Value *, Value *> &map, Value *guard) {
-  const bool divides = op.is(Opcode::DivFloor) || op.is(Opcode::ModFloor) || op.is(Opcode::CeilDiv);
-  auto it = divides ? map.find(op.operand(1)) : map.end();
-  Value *divisor = it == map.end() ? nullptr : b.select(guard, it->second, b.constant(it->second->type, 1));
+  Value *divisor = nullptr;
+  if (op.is(Opcode::DivFloor) || op.is(Opcode::ModFloor) || op.is(Opcode::CeilDiv)) {
+    divisor = op.operand(1);
+    if (auto it = map.find(divisor); it != map.end()) divisor = it->second;
+    if (divisor->def() && divisor->def()->is(Opcode::Constant))
+      divisor = nullptr;
+    else
+      divisor = b.select(guard, divisor, b.constant(divisor->type, 1));
+  }
   Op *clone = b.clone(op, map);
   if (divisor) clone->setOperand(1, divisor);
   return clone;

@@ -4,11 +4,12 @@
 
 namespace tlx::passes {
 
-/// Iterations of a for loop as u32 or u64: the distance of two i32 fits u32 exactly. A step may be known only at run time, and then be
-/// negative, or zero for no iterations.
+/// Iterations of a for loop as u32 or u64: the distance of two i32 fits u32 exactly. A step may be known only at run
+/// time, and then be negative, or zero for no iterations.
 ir::Value *tripCount(ir::Builder &b, ir::Value *lo, ir::Value *hi, ir::Value *step);
 
-/// A copy of `op`; its divisor, if it has one that `map` changes, is 1 where `guard` is false: behind the last iteration it may be anything.
+/// A copy of `op`; its divisor, if it has one, is 1 where `guard` is false: an iteration that does not exist may have
+/// any, and a loop without iterations may not divide by what does not change in it.
 ir::Op *cloneGuarded(ir::Builder &b, const ir::Op &op, llvm::DenseMap<ir::Value *, ir::Value *> &map, ir::Value *guard);
 
 } // namespace tlx::passes

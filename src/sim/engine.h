@@ -352,7 +352,8 @@ private:
   std::string wgmmaWaitText(const Thread &thread) const;
   // TMA
   const TensorMap *checkMap(const uint8_t *map, unsigned rank, uint32_t site);
-  bool checkBox(const TensorMap &map, const uint8_t *address, const char *what, uint32_t site, uint32_t &offset, uint32_t &bytes);
+  bool checkBox(const TensorMap &map, const int32_t *at, const uint8_t *address, const char *what, uint32_t site, uint32_t &offset,
+                uint32_t &bytes);
   bool checkShared(Cta &cta, uint32_t offset, uint32_t bytes, bool write, const char *what, uint32_t site);
   void arrive(TmaLoad &load);
   void readSource(BulkStore &store, Cta &cta);

@@ -10,6 +10,9 @@
 #include <cstring>
 
 #ifdef TLX_ASAN
+// LLVM's headers, told that they are not instrumented, make these names empty macros.
+#undef __asan_poison_memory_region
+#undef __asan_unpoison_memory_region
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif

@@ -88,16 +88,21 @@ const TensorMap *Engine::checkMap(const uint8_t *address, unsigned rank, uint32_
   return nullptr;
 }
 
-/// The rules of a box in shared memory.
-bool Engine::checkBox(const TensorMap &map, const uint8_t *address, const char *what, uint32_t site, uint32_t &offset,
-                      uint32_t &bytes) {
+/// The rules of where a box begins in the tensor, and of its bytes in shared memory.
+bool Engine::checkBox(const TensorMap &map, const int32_t *at, const uint8_t *address, const char *what, uint32_t site,
+                      uint32_t &offset, uint32_t &bytes) {
   const int64_t from = address - cta().shared;
   const uint32_t row = rowBytes(map), align = map.swizzle ? 8 * map.swizzle : 128;
   bytes = boxBytes(map);
   offset = uint32_t(from);
   bool tooLong = false;
   for (unsigned d = 0; d < map.rank; ++d) tooLong |= map.box[d] > 256;
-  if (tooLong)
+  // As measured on an H200: an illegal instruction.
+  if (int64_t(at[0]) * map.elementBytes % 16)
+    report(FindingKind::Misaligned, site,
+           "misaligned: the innermost coordinate " + std::to_string(at[0]) + " is byte " +
+               std::to_string(int64_t(at[0]) * map.elementBytes) + " of a row; TMA begins at multiples of 16");
+  else if (tooLong)
     report(FindingKind::InvalidOperation, site, "a dimension of the box has more than 256 elements");
   else if (row % 16)
     report(FindingKind::InvalidOperation, site,
@@ -158,7 +163,7 @@ void Engine::tmaLoad(uint8_t *destination, uint8_t *barrierAddress, const uint8_
   onSync(SyncKind::AsyncIssue, 0, site);
   const TensorMap *map = checkMap(mapAddress, rank, site);
   uint32_t offset, bytes;
-  if (!map || !checkBox(*map, destination, "destination", site, offset, bytes)) return;
+  if (!map || !checkBox(*map, at, destination, "destination", site, offset, bytes)) return;
   Mbarrier *b = barrierOf(barrierAddress, "a TMA load will arrive at", site);
   if (!b) return;
   Cta &c = cta();
@@ -320,7 +325,7 @@ void Engine::tmaStore(BulkKind kind, uint8_t *source, const uint8_t *mapAddress,
   onSync(SyncKind::AsyncIssue, 0, site);
   const TensorMap *map = checkMap(mapAddress, rank, site);
   uint32_t offset, bytes;
-  if (!map || !checkBox(*map, source, "source", site, offset, bytes)) return;
+  if (!map || !checkBox(*map, at, source, "source", site, offset, bytes)) return;
   if (!reduces(kind, map->element))
     return report(FindingKind::InvalidOperation, site, "TMA has no such reduction of the tensor's element type");
   // As measured on an H200: the last 16 bytes of a row are written whole.

@@ -67,8 +67,8 @@ void run(const Program &p, const Config &c, const Shape &s, const std::string &t
     CHECK_MESSAGE(wrong == "", setting.text(), " ", wrong);
   }
 }
-const std::vector<Shape> kRagged{{64, 64, 64}, {65, 63, 33}, {1, 1, 1}, {100, 1, 70},
-                                 {3, 130, 31}, {64, 64, 0},  {0, 5, 5}, {128, 96, 160}};
+const std::vector<Shape> kRagged{{64, 64, 64}, {65, 63, 33}, {1, 1, 1}, {100, 1, 70},  {3, 130, 31},
+                                 {64, 64, 0},  {0, 5, 5},    {5, 0, 5}, {128, 96, 160}};
 } // namespace
 
 TEST_CASE("matmul: integers exact to the bit, ragged shapes, four transposes") {
@@ -131,7 +131,7 @@ TEST_CASE("matmul_persistent: any number of programs") {
       CAPTURE(target);
       CAPTURE(c.text());
       Program p = compile(specOf(c), target);
-      for (const Shape &s : {Shape{200, 136, 100}, {65, 63, 33}, {130, 130, 0}, {0, 5, 5}})
+      for (const Shape &s : {Shape{200, 136, 100}, {65, 63, 33}, {130, 130, 0}, {0, 5, 5}, {5, 0, 5}})
         for (int programs : {1, 3, 20}) run(p, c, s, target, seeds(), programs);
     }
 }
@@ -159,7 +159,8 @@ TEST_CASE("matmul_bias_act: every activation") {
           Matrix a(type, s.m, s.k), b(type, s.n, s.k), out(type, s.m, s.n);
           Tensor bias(type, s.n);
           a.fillWith(rng, Fill::Normal, 0), b.fillWith(rng, Fill::Normal, 0), fill(bias, rng, Fill::Normal);
-          const Expected want = expectBiasAct(multiply(a, false, b, true, s.m, s.n, s.k), bias, activation, out, Fill::Normal);
+          const Expected want =
+              expectBiasAct(multiply(a, false, b, true, s.m, s.n, s.k), bias, activation, out, Fill::Normal);
           auto da = upload(a.values), db = upload(b.values), dbias = upload(bias);
           for (const Setting &setting : settings(target, seeds())) {
             out.values.poison();

@@ -17,7 +17,8 @@ struct Place {
 const Place kPlaces[] = {{{1}, 0, 1},      {{2}, 0, 1},        {{64}, 0, 1},      {{1024}, 0, 4},
                          {{96}, 0, 2},     {{2048}, 0, 8},     {{16, 64}, 1, 4},  {{16, 64}, 0, 4},
                          {{128, 8}, 0, 4}, {{4, 96}, 1, 1},    {{80, 4}, 0, 2},   {{4, 8, 16}, 1, 4},
-                         {{2, 240}, 1, 4}, {{8, 4, 32}, 0, 8}, {{3, 5, 7}, 2, 1}, {{32, 32}, 0, 1}};
+                         {{2, 240}, 1, 4}, {{8, 4, 32}, 0, 8}, {{3, 5, 7}, 2, 1}, {{32, 32}, 0, 1},
+                         {{128, 128}, 0, 4}, {{128, 64}, 1, 8}};
 } // namespace
 
 TEST_CASE("scans: cumsum and cumprod of integers, every place of the axis, both directions") {
@@ -213,4 +214,43 @@ TEST_CASE("scans: the top value with its index") {
             expectBits(kept, wantI, where + " kept");
       });
     }
+}
+
+// The ring takes nearly all of shared memory; what the warps hand each other lies where it was.
+TEST_CASE("scans: behind a ring that fills shared memory") {
+  for (const std::string &target : targets()) {
+    const int stages = target == "sm_90a" ? 7 : target == "sm_80" ? 5 : target == "gfx950" ? 4 : 2;
+    const std::string text =
+        "kernel k(a: tensor_desc<f16, [128, 64]>, b: tensor_desc<f16, [64, 128]>, c: *f32) launch(num_warps = 8) {\n"
+        "  var acc = zeros([128, 128], f32);\n"
+        "  for k in range(0, 256, 64, num_stages = " + number(stages) + ") { acc = dot(a.load([0, k]), b.load([k, 0]), acc); }\n"
+        "  let at = arange(0, 128)[:, None] * 128 + arange(0, 128)[None, :];\n"
+        "  store(c + at, cumsum(acc, axis = 0));\n}\n";
+    Program p;
+    try {
+      p = compileText(text, {"scan.tlx", "k", {}, {}}, target);
+    } catch (const std::exception &e) {
+      std::string why = e.what();
+      CHECK_MESSAGE(false, why);
+      continue;
+    }
+    harness::Rng rng(8);
+    harness::Tensor a("f16", 128 * 256), b("f16", 256 * 128), c("f32", 128 * 128);
+    fill(a, rng, harness::Fill::Integers), fill(b, rng, harness::Fill::Integers);
+    std::vector<double> want(c.count());
+    for (size_t i = 0; i < 128; ++i)
+      for (size_t j = 0; j < 128; ++j) {
+        double sum = i ? want[(i - 1) * 128 + j] : 0;
+        for (size_t k = 0; k < 256; ++k) sum += a.get(i * 256 + k) * b.get(k * 128 + j);
+        want[i * 128 + j] = sum;
+      }
+    for (const Setting &setting : harness::settings(target, 2)) {
+      c.poison();
+      tlx::Buffer left = harness::upload(a), right = harness::upload(b), out = harness::upload(c);
+      tlx::Tensor ta = harness::tensor(left, a, {128, 256}), tb = harness::tensor(right, b, {256, 128});
+      CHECK(p.run({1, 1, 1}, {ta, tb, out}, setting) == "");
+      harness::download(c, out);
+      for (size_t i = 0; i < c.count(); ++i) REQUIRE(c.get(i) == want[i]);
+    }
+  }
 }

@@ -316,7 +316,7 @@ public:
     uint64_t shape[kMaxRank];
     for (uint32_t d = 0; d < spec.rank; ++d) shape[d] = spec.empty ? 1 : spec.shape[d];
     if (spec.empty)
-      if (Status s = nextEmptyTensor(&data)) return s;
+      if (Status s = emptyTensor(spec.stored, &data)) return s;
     constexpr uint32_t kElementStrides[kMaxRank] = {1, 1, 1, 1, 1};
     const int swizzle = spec.swizzle == 128  ? kMapSwizzle128
                         : spec.swizzle == 64 ? kMapSwizzle64
@@ -346,8 +346,9 @@ public:
 
 private:
   /// A map has no extent of 0. An empty tensor is encoded with extents of 1 over one of these elements, which are zero:
-  /// then all that a kernel loads is 0, and its stores do no harm. Each map gets the next element, so that what a
-  /// kernel stores to one empty tensor does not appear in another one.
+  /// then all that a kernel loads is 0, and its stores do no harm. Maps that are only loaded from share the first
+  /// element, which nothing writes; others get one element after another, so that what a kernel stores to one empty
+  /// tensor does not appear in another one.
   static constexpr size_t kEmptyTensors = 1024, kEmptyTensorBytes = 16;
   Status reserveEmptyTensors() {
     std::lock_guard lock(emptyTensorsMutex);
@@ -364,9 +365,10 @@ private:
     emptyTensors = address;
     return Status::ok();
   }
-  Status nextEmptyTensor(void **data) {
+  Status emptyTensor(bool stored, void **data) {
     if (Status s = reserveEmptyTensors()) return s;
-    *data = static_cast<uint8_t *>(emptyTensors) + (emptyTensorsUsed++ % kEmptyTensors) * kEmptyTensorBytes;
+    const size_t index = stored ? 1 + emptyTensorsUsed++ % (kEmptyTensors - 1) : 0;
+    *data = static_cast<uint8_t *>(emptyTensors) + index * kEmptyTensorBytes;
     return Status::ok();
   }
   std::mutex emptyTensorsMutex;

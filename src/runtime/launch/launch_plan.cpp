@@ -37,10 +37,6 @@ const char *kindName(Arg::Kind kind) {
   return "an unknown kind of argument";
 }
 
-template <typename T> void storeAs(uint8_t *bytes, T value) {
-  std::memcpy(bytes, &value, sizeof value);
-}
-
 } // namespace
 
 uint32_t roundToFloatBits(double value, unsigned exponent, unsigned mantissa) {
@@ -104,28 +100,11 @@ Status LaunchPlan::create(const KernelMetadata &metadata, LaunchPlan &plan) {
   auto bad = [&](const std::string &why) {
     return Status::error(Code::Internal, "metadata of kernel " + quoted(metadata.name) + ": " + why);
   };
-  struct Row {
-    const char *name;
-    Format format;
-    uint32_t size;
-  };
-  static constexpr Row kTypes[] = {{"i1", Format::I1, 1},
-                                   {"i8", Format::Signed, 1},
-                                   {"i16", Format::Signed, 2},
-                                   {"i32", Format::Signed, 4},
-                                   {"i64", Format::Signed, 8},
-                                   {"u8", Format::Unsigned, 1},
-                                   {"u16", Format::Unsigned, 2},
-                                   {"u32", Format::Unsigned, 4},
-                                   {"u64", Format::Unsigned, 8},
-                                   {"f16", Format::F16, 2},
-                                   {"bf16", Format::BF16, 2},
-                                   {"f32", Format::F32, 4},
-                                   {"f64", Format::F64, 8},
-                                   {"f8e4m3", Format::F8E4M3, 1},
-                                   {"f8e5m2", Format::F8E5M2, 1},
-                                   {"f8e4m3fnuz", Format::F8E4M3Fnuz, 1},
-                                   {"f8e5m2fnuz", Format::F8E5M2Fnuz, 1}};
+  static constexpr Format kFormats[] = {
+      Format::I1,         Format::I1,         Format::Signed,   Format::Signed,   Format::Signed,   Format::Signed,
+      Format::Unsigned,   Format::Unsigned,   Format::Unsigned, Format::Unsigned, Format::F8E4M3,   Format::F8E5M2,
+      Format::F8E4M3Fnuz, Format::F8E5M2Fnuz, Format::F16,      Format::BF16,     Format::F32,      Format::F64}; // by Element
+  static_assert(std::size(kFormats) == size_t(Element::F64) + 1);
 
   plan = LaunchPlan();
   plan.metadata = &metadata;
@@ -178,16 +157,15 @@ Status LaunchPlan::create(const KernelMetadata &metadata, LaunchPlan &plan) {
     if (arg.kind == ArgInfo::Kind::Pointer) {
       if (arg.size != 8) return bad("pointer " + quoted(arg.name) + " does not have 8 bytes");
     } else {
-      const Row *row =
-          std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Row &r) { return arg.type == r.name; });
-      if (row == std::end(kTypes))
+      const Element element = findElement(arg.type);
+      if (element == Element::None)
         return bad("argument " + quoted(arg.name) + " has the unknown type " + quoted(arg.type));
       // An i1 may be passed wider (the host's calling convention leaves garbage above bit 0 of a byte).
-      const bool wideBool = row->format == Format::I1 && (arg.size == 1 || arg.size == 4);
-      if (arg.size != row->size && !wideBool)
+      const bool wideBool = element == Element::I1 && (arg.size == 1 || arg.size == 4);
+      if (arg.size != elementBytes(element) && !wideBool)
         return bad("argument " + quoted(arg.name) + " of type " + arg.type + " has " + std::to_string(arg.size) +
                    " bytes");
-      format = row->format;
+      format = kFormats[size_t(element)];
     }
     if (std::string why = place(arg.name, arg.offset, arg.size); !why.empty()) return bad(why);
     plan.formats.push_back(format);

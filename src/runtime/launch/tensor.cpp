@@ -36,10 +36,6 @@ bool isEmpty(const Tensor &tensor) {
   return std::find(tensor.shape, tensor.shape + tensor.rank, 0) != tensor.shape + tensor.rank;
 }
 
-template <typename T> void storeAs(uint8_t *bytes, T value) {
-  std::memcpy(bytes, &value, sizeof value);
-}
-
 } // namespace
 
 const char *elementName(Element element) {
@@ -166,6 +162,7 @@ TensorMapSpec TensorParam::specOf(const Tensor &tensor) const {
     spec.box[d] = info->box[rank - 1 - d];
     if (d > 0) spec.strides[d - 1] = uint64_t(strides[rank - 1 - d]) * elementBytes(element);
   }
+  spec.stored = info->pointerOffset || info->wholeRows; // what a plain and what a combining store need beside the map
   return spec;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -41,6 +42,11 @@ unsigned elementBytes(Element element);
 /// None if the language has no such type.
 Element findElement(std::string_view name);
 
+/// Parameters are packed without alignment in mind.
+template <typename T> void storeAs(uint8_t *bytes, T value) {
+  std::memcpy(bytes, &value, sizeof value);
+}
+
 constexpr unsigned kMaxRank = 5;        // of a tensor map
 constexpr size_t kTensorMapBytes = 128; // CUtensorMap
 constexpr size_t kTensorMapAlignment = 64;
@@ -62,6 +68,7 @@ struct TensorMapSpec {
   Element element = Element::None;
   uint32_t rank = 0;
   bool empty = false;                  // an extent is 0
+  bool stored = false;                 // the kernel writes through the map
   uint64_t shape[kMaxRank] = {};       // elements
   uint64_t strides[kMaxRank - 1] = {}; // bytes, of the dimensions 1 to rank - 1
   uint32_t box[kMaxRank] = {};

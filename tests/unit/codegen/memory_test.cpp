@@ -102,6 +102,10 @@ TEST_CASE("atomics: once an element, results for all") {
     k.b.store(
         k.b.addptr(k.splat(sums, small), k.b.binary(Opcode::Add, k.index(small), k.constant(small, Scalar::I32, 8))),
         before);
+    // What lowerReductions and planMemory would say.
+    for (auto [op, at, bytes] : {std::tuple{ticket->def(), 0, 16}, {before->def(), 16, 32}})
+      op->setAttr(ir::Attr::offset, int64_t(at)), op->setAttr(ir::Attr::scratch, int64_t(bytes));
+    k.module.kernel.sharedBytes = 48;
     sim::Memory memory;
     int32_t *c = upload(memory, std::vector<int32_t>{0}), *o = upload(memory, std::vector<int32_t>(1024, -1));
     float *s = upload(memory, std::vector<float>(16, 1.0f));

@@ -189,10 +189,11 @@ namespace {
 struct TensorKernel {
   std::shared_ptr<Device> device;
   std::shared_ptr<Kernel> kernel;
-  explicit TensorKernel(bool tensorMap) {
+  explicit TensorKernel(bool tensorMap, bool combines = false) {
     REQUIRE(cuda::open(kFakeCuda, 0, device).isOk());
     Binary binary = image(Binary::Kind::Cubin, "cubin");
     binary.metadata = test::tensorMetadata(tensorMap);
+    binary.metadata.args[1].descriptor->wholeRows = combines;
     REQUIRE(Kernel::create(std::move(binary), kernel).isOk());
   }
   Status launch(const Tensor &tensor) {
@@ -287,28 +288,35 @@ TEST_CASE("CUDA: element types of tensor maps") {
     }
 }
 
-TEST_CASE("CUDA: an empty tensor is a map over a zero of the device's") {
+/// Where the maps of two empty tensors lie, which a kernel stores to or only loads from.
+static std::array<uint64_t, 2> emptyTensors(bool stored) {
   Fake fake(kFakeCuda);
   fake.call("fake_make_current");
-  TensorKernel k(true);
+  TensorKernel k(true, stored);
   Tensor tensor = sampleTensor();
   tensor.shape[0] = 0, tensor.data = nullptr;
-  uint8_t maps[2][128];
-  uint64_t first[2];
+  std::array<uint64_t, 2> first{};
   for (int i = 0; i < 2; ++i) {
+    uint8_t map[128];
     fake.call("fake_reset");
-    tensor.shape[1] = 120 + i; // another tensor: another map
-    REQUIRE(k.kernel->encodeTensor(*k.device, 1, tensor, maps[i]).isOk());
+    tensor.shape[1] = 120 + 8 * i; // another tensor: another map
+    REQUIRE(k.kernel->encodeTensor(*k.device, 1, tensor, map).isOk());
     CHECK(fake.log() == "cuTensorMapEncodeTiled type 6 rank 2 shape 1 1 strides " + std::string(i ? "256" : "240") +
                             " box 64 128 steps 1 1 interleave 0 swizzle 3 promotion 3 fill 0\n");
-    std::memcpy(&first[i], maps[i], 8);
+    std::memcpy(&first[i], map, 8);
     REQUIRE(first[i] % 16 == 0);
     REQUIRE(first[i] != 0);
     uint64_t zero = 1;
     std::memcpy(&zero, reinterpret_cast<void *>(uintptr_t(first[i])), 8); // memory of the fake is the host's
     CHECK(zero == 0);
   }
-  CHECK(first[0] != first[1]);
+  return first;
+}
+
+TEST_CASE("CUDA: an empty tensor is a map over a zero of the device's, which no other tensor's store reaches") {
+  const auto stored = emptyTensors(true), loaded = emptyTensors(false);
+  CHECK(stored[0] != stored[1]);
+  CHECK(loaded[0] == loaded[1]);
 }
 
 TEST_CASE("CUDA: descriptors as fields need no map") {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "passes/pipeline_common.h"
+
+#include "passes/trip_count.h"
+
+namespace tlx::passes {
+
+using namespace ir;
+
+Value *mapped(const ValueMap &map, Value *v) {
+  auto it = map.find(v);
+  return it == map.end() ? v : it->second;
+}
+
+bool Slice::add(Value *v) {
+  if (v->block() == block) {
+    arguments.insert(v);
+    return true;
+  }
+  Op *def = v->def();
+  if (!def || def->parent() != block) return true; // from outside
+  if (ops.contains(def)) return true;
+  if (!def->has(Pure) || def->has(Collective) || def->numRegions()) return false;
+  if (!tiles && def->result()->type.isTile()) return false;
+  ops.insert(def);
+  return llvm::all_of(def->operands(), [&](Value *o) { return add(o); });
+}
+
+bool Slice::addCarried() {
+  for (unsigned i = 0; i < arguments.size(); ++i) // grows as it goes
+    if (unsigned index = arguments[i]->index(); index && !add(block->terminator()->operand(index - 1))) return false;
+  return true;
+}
+
+void Slice::clone(Builder &b, ValueMap &map, Value *guard) const {
+  for (Op &op : *block)
+    if (ops.contains(&op)) cloneGuarded(b, op, map, guard);
+}
+
+Op *bufferStore(const Op &load) {
+  for (const Use &use : load.result()->uses()) {
+    if (!use.op->is(Opcode::LocalStore) || use.index != 1 || use.op->parent() != load.parent()) continue;
+    const Op *buffer = use.op->operand(0)->def();
+    if (buffer->is(Opcode::LocalAlloc) && buffer->parent() == load.parent()) return use.op;
+  }
+  return nullptr;
+}
+
+bool ordersMemory(Block &block) {
+  bool orders = false;
+  block.walk([&](Op &op) { orders |= op.hasAttr(Attr::order) && op.strAttr(Attr::order) != "relaxed"; });
+  return orders;
+}
+
+void waitForStores(Builder &b, bool reads) {
+  Op *single = b.create(Opcode::Single, {}, {});
+  Builder in(b.module);
+  in.loc = b.loc;
+  in.atEnd(single->addRegion());
+  Op *wait = in.create(Opcode::AsyncStoreWait, {}, {});
+  wait->setAttr(Attr::pending, int64_t(0));
+  if (reads) wait->setAttr(Attr::reads, int64_t(1));
+  in.yield({});
+}
+
+} // namespace tlx::passes
