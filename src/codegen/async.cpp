@@ -102,31 +102,37 @@ void Generator::emitAsyncDesc(const ir::Op &op) {
     args.push_back(b.getInt64(0));
     device(name, args);
   };
-  // Ragged rows are the affair of edge_store.
-  emitIf(load ? nullptr : wholeRows(op.operand(0)), [&] {
+  emitIf(load ? nullptr : storedByTma(op), [&] { // else edge_store has it
     for (const layout::Messages::One &m : messages->list) issue(m);
   });
 }
 
-Value *Generator::wholeRows(const ir::Value *descriptor) {
+/// Whether TMA can store the block: rows are multiples of 16 bytes (it would write the last 16 bytes of others whole), and
+/// no box has a negative index (an H200 stops the kernel with an illegal instruction).
+Value *Generator::storedByTma(const ir::Op &op) {
+  const ir::Value *descriptor = op.operand(0);
   auto it = descriptorFields.find(descriptor);
   if (it == descriptorFields.end() || it->second.empty()) return nullptr;
   const unsigned unit = 16 / ir::scalarBytes(descriptor->type.scalar());
-  return b.CreateICmpEQ(b.CreateAnd(it->second.back(), b.getInt32(unit - 1)), b.getInt32(0));
+  Value *good = b.CreateICmpEQ(b.CreateAnd(it->second.back(), b.getInt32(unit - 1)), b.getInt32(0));
+  const ArrayRef<int64_t> block = descriptor->type.shape();
+  for (unsigned d = 0; d < block.size(); ++d) // boxes begin inside the block
+    good = b.CreateAnd(good, b.CreateICmpULE(scalarOperand(op, 2 + d), b.getInt32(uint32_t(INT32_MAX - block[d]))));
+  return good;
 }
 
 /// A loop over the block's elements, one a thread at a time: little code, for what is rare.
 void Generator::emitEdgeStore(const ir::Op &op) {
   ir::Type buffer = op.operand(1)->type, element = buffer.context().scalar(buffer.scalar());
   const layout::SharedLayout *memory = buffer.sharedLayout();
-  Value *whole = wholeRows(op.operand(0));
-  if (!whole || !memory) return fail(op, "the descriptor's fields or the buffer's layout are missing");
+  Value *byTma = storedByTma(op);
+  if (!byTma || !memory) return fail(op, "the descriptor's fields or the buffer's layout are missing");
   const auto &fields = descriptorFields[op.operand(0)];
   const llvm::ArrayRef<int64_t> shape = buffer.shape();
   const auto block = ir::columnsOfBlock(op.operand(0)->type.shape(), shape);
   const auto dims = *ir::blockDimensions(block, shape);
   const unsigned rank = block.size(), bytes = memoryBits(buffer) / 8;
-  emitIf(b.CreateNot(whole), [&] {
+  emitIf(b.CreateNot(byTma), [&] {
     BasicBlock *before = b.GetInsertBlock(), *head = newBlock("edge"), *body = newBlock("element"), *after = newBlock("edges");
     Value *start = threadId();
     b.CreateBr(head);
@@ -157,8 +163,13 @@ void Generator::emitEdgeStore(const ir::Op &op) {
     }
     Value *from = b.CreateAdd(scalarOperand(op, 1), b.CreateMul(b.CreateAdd(sum, bits), b.getInt32(bytes)));
     emitIf(inside, [&] {
+      Value *to = b.CreateGEP(b.getInt8Ty(), fields[0], b.CreateMul(offset, b.getInt64(bytes)));
       Value *v = b.CreateAlignedLoad(memoryType(element), sharedPointer(from), Align(bytes));
-      b.CreateAlignedStore(v, b.CreateGEP(b.getInt8Ty(), fields[0], b.CreateMul(offset, b.getInt64(bytes))), Align(bytes));
+      if (op.hasAttr(ir::Attr::reduce))
+        b.CreateAtomicRMW(atomicOperation(op.strAttr(ir::Attr::reduce), element.scalar()), to, v, Align(bytes), AtomicOrdering::Monotonic,
+                          scopeOf(op));
+      else
+        b.CreateAlignedStore(v, to, Align(bytes));
     });
     index->addIncoming(b.CreateAdd(index, b.getInt32(threads())), b.GetInsertBlock());
     b.CreateBr(head);
@@ -186,7 +197,6 @@ bool Generator::describe(const ir::Value &argument, DescriptorInfo &info) {
   const ir::Op *first = nullptr;
   for (const ir::Use &use : argument.uses()) {
     if (!use.op->is(ir::Opcode::AsyncDescLoad) && !use.op->is(ir::Opcode::AsyncDescStore)) continue;
-    info.wholeRows |= use.op->is(ir::Opcode::AsyncDescStore) && use.op->hasAttr(ir::Attr::reduce);
     ir::Type buffer = use.op->operand(1)->type;
     auto m = buffer.sharedLayout() ? layout::messagesOf(*buffer.sharedLayout(), memoryBits(buffer)) : std::nullopt;
     if (!m) continue; // reported where it is emitted

@@ -19,7 +19,9 @@ AtomicOrdering orderingOf(StringRef order) {
   return AtomicOrdering::Monotonic;
 }
 
-AtomicRMWInst::BinOp operationOf(StringRef kind, ir::Scalar s) {
+} // namespace
+
+AtomicRMWInst::BinOp atomicOperation(StringRef kind, ir::Scalar s) {
   const bool isFloat = ir::isFloat(s), isSigned = ir::isSignedInt(s);
   if (kind == "add") return isFloat ? AtomicRMWInst::FAdd : AtomicRMWInst::Add;
   if (kind == "min") return isFloat ? AtomicRMWInst::FMin : isSigned ? AtomicRMWInst::Min : AtomicRMWInst::UMin;
@@ -28,7 +30,6 @@ AtomicRMWInst::BinOp operationOf(StringRef kind, ir::Scalar s) {
   if (kind == "or") return AtomicRMWInst::Or;
   return kind == "xor" ? AtomicRMWInst::Xor : AtomicRMWInst::Xchg;
 }
-} // namespace
 
 SyncScope::ID Generator::scopeOf(const ir::Op &op) {
   const StringRef scope = op.strAttr(ir::Attr::scope);
@@ -51,7 +52,7 @@ Value *Generator::emitOneAtomic(const ir::Op &op, Value *pointer, ArrayRef<Value
     return b.CreateBitCast(b.CreateExtractValue(pair, 0), type);
   }
   auto *rmw =
-      b.CreateAtomicRMW(operationOf(op.strAttr(ir::Attr::kind), s), pointer, data[0], align, ordering, scopeOf(op));
+      b.CreateAtomicRMW(atomicOperation(op.strAttr(ir::Attr::kind), s), pointer, data[0], align, ordering, scopeOf(op));
   if (!nvidia() && op.strAttr(ir::Attr::scope) !=
                        "sys") { // ordinary device memory: the hardware's instruction, not a compare-and-swap loop
     rmw->setMetadata("amdgpu.no.fine.grained.memory", MDNode::get(context, {}));

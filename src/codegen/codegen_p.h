@@ -220,7 +220,7 @@ private:
   void emitAsyncDesc(const ir::Op &op);
   void emitEdgeStore(const ir::Op &op);
   /// i1: rows of the tensor are a multiple of 16 bytes; null where the kernel does not get its extents.
-  llvm::Value *wholeRows(const ir::Value *descriptor);
+  llvm::Value *storedByTma(const ir::Op &op);
   llvm::DenseMap<const ir::Value *, llvm::SmallVector<llvm::Value *, 12>> descriptorFields; // pointer, strides, extents
   void emitAsyncStore(const ir::Op &op);
   llvm::Value *sharedPointer(llvm::Value *offset);
@@ -320,6 +320,9 @@ private:
   llvm::DenseMap<const ir::Value *, RegList> accumulators;
   std::map<std::pair<const layout::TileLayout *, bool>, std::vector<AccumulatorBlock>> blocksOf; // by layout, and whether of floats
 };
+
+/// "add" of a type as LLVM's operation.
+llvm::AtomicRMWInst::BinOp atomicOperation(llvm::StringRef kind, ir::Scalar s);
 
 /// The metadata's arguments and facts, as of the kernel's own arguments, become those of the user: descriptors.cpp.
 void foldDescriptors(const ir::Kernel &kernel, KernelMetadata &metadata);

@@ -168,7 +168,6 @@ struct AsyncRules {
     case Opcode::AsyncDescLoad:
       return descriptor() && bufferBlock(type(1)) && barrier(2) && indices(3);
     case Opcode::EdgeStore:
-      return descriptor() && columns(type(1)) && indices(2);
     case Opcode::AsyncDescStore:
       return descriptor() && columns(type(1)) && indices(2) && reduction();
     case Opcode::AsyncStoreWait:

@@ -9,7 +9,7 @@
 //   desc_store %d[%m, %n], %c        ->      local_store %s, %c
 //                                            fence_proxy_async; barrier
 //                                            single { async_desc_store %d, %s, %m, %n; async_store_commit }
-//                                            edge_store %d, %s, %m, %n                              rows that TMA cannot end
+//                                            edge_store %d, %s, %m, %n                              what TMA cannot store
 //                                            …
 //                                            single { async_store_wait {pending = 0, reads = 1} }   at the kernel's end
 //
@@ -159,11 +159,11 @@ struct Lowering {
     in.loc = op.loc;
     in.atEnd(single->addRegion());
     Op *issued = in.create(Opcode::AsyncDescStore, operands, {});
-    if (op.hasAttr(Attr::reduce)) issued->setAttr(Attr::reduce, op.strAttr(Attr::reduce).str());
     in.create(Opcode::AsyncStoreCommit, {}, {});
     in.yield({});
-    // A reduction has no such form: the launcher sees to it that rows are whole.
-    if (!op.hasAttr(Attr::reduce)) b.create(Opcode::EdgeStore, operands, {});
+    Op *edge = b.create(Opcode::EdgeStore, operands, {});
+    if (op.hasAttr(Attr::reduce))
+      for (Op *store : {issued, edge}) store->setAttr(Attr::reduce, op.strAttr(Attr::reduce).str());
   }
 
   void drain() { // the memory must last until it has been read; who acquires what an atomic operation releases sees the stores

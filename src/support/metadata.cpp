@@ -65,7 +65,6 @@ Json descriptorToJson(const DescriptorInfo &info) {
   if (info.tensorMap) {
     json["box"] = info.box;
     json["swizzle"] = info.swizzle;
-    if (info.wholeRows) json["whole_rows"] = true;
     if (info.pointerOffset) json["pointer_offset"] = *info.pointerOffset;
   }
   if (!info.tensorMap || info.pointerOffset) {
@@ -100,7 +99,6 @@ DescriptorInfo descriptorFromJson(const Json &json) {
   if (info.tensorMap) {
     info.box = unsignedListFromJson(json.at("box"));
     info.swizzle = unsignedFromJson(json.at("swizzle"));
-    if (json.contains("whole_rows")) json.at("whole_rows").get_to(info.wholeRows);
     if (json.contains("pointer_offset")) info.pointerOffset = unsignedFromJson(json.at("pointer_offset"));
   }
   if (!info.tensorMap || info.pointerOffset) {

@@ -19,9 +19,6 @@ struct DescriptorInfo {
   bool tensorMap = false;
   std::vector<uint32_t> box;  // elements of one message, by dimension
   uint32_t swizzle = 0;       // bytes of a row that the pattern permutes: 0, 32, 64 or 128
-  /// A reduction goes through the map. TMA writes whole units of 16 bytes, so the tensor's rows must be a multiple of that; a plain store
-  /// writes the elements that are left by itself, with the fields below.
-  bool wholeRows = false;
   /// With a tensor map: the fields follow it, the pointer at this offset (kernels that store through the map need them at ragged edges).
   std::optional<uint32_t> pointerOffset;
   std::vector<uint32_t> shapeOffsets;  // i32, by dimension

@@ -174,3 +174,25 @@ TEST_CASE("descriptors: blocks that lose an extent of 1") {
     }
   }
 }
+
+// TMA's reductions write rows to the end of their last 16 bytes: others are combined element by element.
+TEST_CASE("descriptors: combining stores to rows of any length") {
+  const std::string text = "kernel k(d: tensor_desc<f32, [16, 32]>) launch(num_warps = 4) {\n"
+                           "  d.store([0, 0], full([16, 32], 1.0, f32), reduce = \"add\");\n}\n";
+  Tensor memory("f32", 32 * 32), after("f32", memory.count());
+  for (const std::string &target : targets()) {
+    const Program p = compiled(text, "k", target);
+    for (const int64_t columns : {28, 29, 30, 31, 32, 1})
+      for (const Setting &setting : settings(target, 1)) {
+        CAPTURE(columns);
+        for (size_t i = 0; i < memory.count(); ++i) memory.set(i, double(i));
+        const tlx::Buffer b = harness::upload(memory);
+        CHECK(p.run({1, 1, 1}, {harness::tensor(b, memory, {32, columns}, {32, 1})}, setting) == "");
+        harness::download(after, b);
+        size_t wrong = 0;
+        for (size_t i = 0; i < memory.count(); ++i)
+          wrong += after.get(i) != double(i) + (i / 32 < 16 && int64_t(i % 32) < columns ? 1 : 0);
+        CHECK(wrong == 0);
+      }
+  }
+}

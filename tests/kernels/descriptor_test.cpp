@@ -138,13 +138,13 @@ struct Combine {
   const char *type, *kind;
 };
 
-/// Four programs combine their blocks with the same one, whose columns begin at `first`: their order does not matter
-/// for integers that are small enough to be exact.
-void combine(const Combine &c, int64_t first, const std::string &target) {
+/// Four programs combine their blocks with the same one, which begins at (row, first) of a tensor of so many columns:
+/// their order does not matter for integers that are small enough to be exact.
+void combine(const Combine &c, int64_t row, int64_t first, int64_t columns, const std::string &target) {
   const std::string text =
       replace("kernel k(a: tensor_desc<$T, [16, 32]>, d: tensor_desc<$T, [16, 32]>) launch(num_warps = 4) {\n"
-              "  d.store([2, $C], a.load([program_id(0) * 16, 0]), reduce = \"$K\");\n}\n",
-              {{"T", c.type}, {"K", c.kind}, {"C", std::to_string(first)}});
+              "  d.store([$R, $C], a.load([program_id(0) * 16, 0]), reduce = \"$K\");\n}\n",
+              {{"T", c.type}, {"K", c.kind}, {"R", std::to_string(row)}, {"C", std::to_string(first)}});
   Program program;
   try {
     program = compileText(text, {"descriptors.tlx", "", {}, {}}, target);
@@ -155,7 +155,7 @@ void combine(const Combine &c, int64_t first, const std::string &target) {
   }
   Rng rng(5);
   const Type &t = typeOf(c.type);
-  const View from = strided({64, 32}, t.bytes()), to = strided({17, 40}, t.bytes());
+  const View from = strided({64, 32}, t.bytes()), to = strided({17, columns}, t.bytes());
   Array a(c.type, from.elements()), d(c.type, to.elements());
   a.integers(rng, t.isSigned ? -9 : 0, 9), d.integers(rng, t.isSigned ? -9 : 0, 9);
   std::vector<uint64_t> want = bitsOf(d);
@@ -171,10 +171,11 @@ void combine(const Combine &c, int64_t first, const std::string &target) {
   };
   Array sum = before;
   for (int64_t program = 0; program < 4; ++program)
-    for (int64_t r = 0; r < 15; ++r) // the 16th row is below the tensor
+    for (int64_t r = 0; r < 16; ++r)
       for (int64_t column = 0; column < 32; ++column) {
         const size_t at = from.offset({program * 16 + r, column});
-        combined(sum, to.offset({2 + r, first + column}), a.value(at), t.isFloat ? Wide(0) : a.integer(at));
+        const Index where{row + r, first + column};
+        if (to.inside(where)) combined(sum, to.offset(where), a.value(at), t.isFloat ? Wide(0) : a.integer(at));
       }
   want = bitsOf(sum);
   harness::Tensor likeA(c.type, a.count), likeD(c.type, d.count);
@@ -247,13 +248,17 @@ TEST_CASE("descriptors: indices at the ends of i32") {
 }
 
 TEST_CASE("descriptors: stores that combine") {
-  const Combine table[] = {{"i32", "add"}, {"u32", "add"}, {"u64", "add"}, {"f16", "add"}, {"bf16", "add"},
-                           {"f32", "add"}, {"i32", "min"}, {"i32", "max"}, {"u32", "min"}, {"u32", "max"},
-                           {"i64", "min"}, {"u64", "max"}, {"i32", "and"}, {"u32", "or"},  {"i32", "xor"},
-                           {"u64", "xor"}, {"f16", "max"}, {"bf16", "min"}, {"f32", "min"},
-                           {"f32", "max"}, {"f64", "add"}, {"f64", "min"}, {"f64", "max"}};
-  // Column 5 is no multiple of 16 bytes, which TMA needs.
+  const Combine table[] = {{"i32", "add"}, {"u32", "add"}, {"u64", "add"},  {"f16", "add"}, {"bf16", "add"},
+                           {"f32", "add"}, {"i32", "min"}, {"i32", "max"},  {"u32", "min"}, {"u32", "max"},
+                           {"i64", "min"}, {"u64", "max"}, {"i32", "and"},  {"u32", "or"},  {"i32", "xor"},
+                           {"u64", "xor"}, {"f16", "max"}, {"bf16", "min"}, {"f32", "min"}, {"f32", "max"},
+                           {"f64", "add"}, {"f64", "min"}, {"f64", "max"}};
+  // Column 5 is no multiple of 16 bytes, which TMA needs; it takes no negative index, nor rows of 42 elements.
   for (const std::string &target : targets())
-    for (const Combine &c : table)
-      for (int64_t first : {5, 8}) combine(c, first, target);
+    for (const Combine &c : table) {
+      combine(c, 2, 5, 40, target);
+      combine(c, 2, 8, 40, target);
+      combine(c, -3, 8, 40, target);
+      combine(c, 2, 16, 42, target); // an even number: the neighbour in a word of 32 bits is read with f16
+    }
 }

@@ -286,29 +286,3 @@ TEST_CASE("refusals: tensors that break a rule of descriptors") {
     CHECK(launched(text, target, tensor(b, memory, {32, 31}, {32, 1})) == "");
   }
 }
-
-// TMA's reductions write rows to the end of their last 16 bytes; the other targets' are atomic operations on elements.
-TEST_CASE("refusals: ragged rows of a store with reduce") {
-  const std::string text = "kernel k(d: tensor_desc<f32, [16, 32]>) launch(num_warps = 4) {\n"
-                           "  d.store([0, 0], full([16, 32], 1.0, f32), reduce = \"add\");\n}\n";
-  harness::Tensor memory("f32", 32 * 32);
-  for (const std::string &target : targets())
-    for (const int64_t columns : {28, 29, 30, 31, 32, 1}) {
-      CAPTURE(target);
-      CAPTURE(columns);
-      for (size_t i = 0; i < memory.count(); ++i) memory.set(i, double(i));
-      const tlx::Buffer b = upload(memory);
-      const std::string said = launched(text, target, tensor(b, memory, {32, columns}, {32, 1}));
-      const bool whole = target != "sm_90a" || columns % 4 == 0;
-      CHECK(said == (whole ? ""
-                           : "argument 'd' of type tensor_desc<f32, [16, 32]>: the extent of dimension 1 is " + std::to_string(columns) +
-                                 ", a row of " + std::to_string(columns * 4) +
-                                 " bytes and no multiple of 16, which a store with 'reduce' needs on this target"));
-      harness::Tensor after("f32", memory.count());
-      download(after, b);
-      size_t wrong = 0;
-      for (size_t i = 0; i < memory.count(); ++i)
-        wrong += after.get(i) != double(i) + (whole && i / 32 < 16 && int64_t(i % 32) < columns ? 1 : 0);
-      CHECK(wrong == 0);
-    }
-}

@@ -127,9 +127,6 @@ Status TensorParam::check(const Tensor &tensor) const {
     if (stride * bytes % kAlignment != 0)
       return wrong(" elements, which is " + std::to_string(stride * bytes) + " bytes and no multiple of 16");
   }
-  if (const int64_t row = tensor.shape[rank - 1] * bytes; info->wholeRows && !empty && row % kAlignment != 0)
-    return fail("the extent of dimension " + std::to_string(rank - 1) + " is " + std::to_string(tensor.shape[rank - 1]) +
-                ", a row of " + std::to_string(row) + " bytes and no multiple of 16, which a store with 'reduce' needs on this target");
   return Status::ok();
 }
 
@@ -162,7 +159,7 @@ TensorMapSpec TensorParam::specOf(const Tensor &tensor) const {
     spec.box[d] = info->box[rank - 1 - d];
     if (d > 0) spec.strides[d - 1] = uint64_t(strides[rank - 1 - d]) * elementBytes(element);
   }
-  spec.stored = info->pointerOffset || info->wholeRows; // what a plain and what a combining store need beside the map
+  spec.stored = info->pointerOffset.has_value(); // a store needs the fields beside the map
   return spec;
 }
 

@@ -186,14 +186,22 @@ TEST_CASE("CUDA: shared memory above 48 KB is asked for, arguments are packed") 
 namespace {
 
 /// g(m: i32, a: tensor_desc<f16, [128, 64]>, n: i32) on the fake.
+/// What a map has behind it if the kernel stores through it.
+void addFields(KernelMetadata &m) {
+  m.args[1].size = 152;
+  m.args[1].descriptor->pointerOffset = 192;
+  m.args[1].descriptor->strideOffsets = {200};
+  m.args[1].descriptor->shapeOffsets = {208, 212};
+  m.args[2].offset = 216, m.paramBytes = 220;
+}
 struct TensorKernel {
   std::shared_ptr<Device> device;
   std::shared_ptr<Kernel> kernel;
-  explicit TensorKernel(bool tensorMap, bool combines = false) {
+  explicit TensorKernel(bool tensorMap, bool stored = false) {
     REQUIRE(cuda::open(kFakeCuda, 0, device).isOk());
     Binary binary = image(Binary::Kind::Cubin, "cubin");
     binary.metadata = test::tensorMetadata(tensorMap);
-    binary.metadata.args[1].descriptor->wholeRows = combines;
+    if (stored) addFields(binary.metadata);
     REQUIRE(Kernel::create(std::move(binary), kernel).isOk());
   }
   Status launch(const Tensor &tensor) {
@@ -292,15 +300,17 @@ TEST_CASE("CUDA: element types of tensor maps") {
 static std::array<uint64_t, 2> emptyTensors(bool stored) {
   Fake fake(kFakeCuda);
   fake.call("fake_make_current");
+  if (stored) fake.paramSizes({4, 128, 8, 8, 4, 4, 4});
   TensorKernel k(true, stored);
   Tensor tensor = sampleTensor();
   tensor.shape[0] = 0, tensor.data = nullptr;
   std::array<uint64_t, 2> first{};
   for (int i = 0; i < 2; ++i) {
-    uint8_t map[128];
+    alignas(64) uint8_t map[152];
     fake.call("fake_reset");
     tensor.shape[1] = 120 + 8 * i; // another tensor: another map
-    REQUIRE(k.kernel->encodeTensor(*k.device, 1, tensor, map).isOk());
+    const Status status = k.kernel->encodeTensor(*k.device, 1, tensor, {map, stored ? 152u : 128u});
+    REQUIRE_MESSAGE(status.isOk(), status.message);
     CHECK(fake.log() == "cuTensorMapEncodeTiled type 6 rank 2 shape 1 1 strides " + std::string(i ? "256" : "240") +
                             " box 64 128 steps 1 1 interleave 0 swizzle 3 promotion 3 fill 0\n");
     std::memcpy(&first[i], map, 8);
@@ -340,11 +350,7 @@ TEST_CASE("CUDA: a map with fields behind it, as kernels that store through it n
   fake.paramSizes({4, 128, 8, 8, 4, 4, 4});
   Binary binary = image(Binary::Kind::Cubin, "cubin");
   KernelMetadata &m = binary.metadata = test::tensorMetadata(true);
-  m.args[1].size = 152;
-  m.args[1].descriptor->pointerOffset = 192;
-  m.args[1].descriptor->strideOffsets = {200};
-  m.args[1].descriptor->shapeOffsets = {208, 212};
-  m.args[2].offset = 216, m.paramBytes = 220;
+  addFields(m);
   std::string error;
   const auto read = metadataFromJson(toJson(m), error);
   REQUIRE_MESSAGE(read, error);

@@ -34,13 +34,6 @@ TEST_CASE("descriptors survive JSON") {
     CHECK(*read->args[1].descriptor == *m.args[1].descriptor);
     CHECK(!read->args[0].descriptor);
   }
-  KernelMetadata m = test::tensorMetadata(true);
-  CHECK(toJson(m).find("whole_rows") == std::string::npos);
-  m.args[1].descriptor->wholeRows = true;
-  std::string error;
-  const auto read = metadataFromJson(toJson(m), error);
-  REQUIRE_MESSAGE(read, error);
-  CHECK(read->args[1].descriptor->wholeRows);
 }
 
 TEST_CASE("a descriptor that is none is refused with a reason") {
@@ -61,7 +54,6 @@ TEST_CASE("a descriptor that is none is refused with a reason") {
   refused(true, "\"box\":[128,64]", "\"box\":64", "64 is not a list");
   refused(true, "\"box\":[128,64]", "\"box\":[4294967296]", "4294967296 is not");
   refused(true, "\"swizzle\":128", "\"swizzle\":1.5", "1.5 is not");
-  refused(true, "\"swizzle\":128", "\"swizzle\":128,\"whole_rows\":1", "boolean");
   refused(true, "\"block\":[128,64]", "\"block\":[128,\"64\"]", "is not the extent of a block");
   refused(true, "\"block\":[128,64]", "\"block\":8", "block");
   refused(true, "\"element\":\"f16\"", "\"element\":16", "string");

@@ -241,49 +241,6 @@ TEST_CASE("tensors: each rule, in both forms") {
   }
 }
 
-TEST_CASE("tensors: reductions through a map need whole rows") {
-  auto sample = [](bool wholeRows) {
-    KernelMetadata m = test::tensorMetadata(true);
-    m.args[1].descriptor->wholeRows = wholeRows;
-    return m;
-  };
-  struct Row {
-    int64_t extent;
-    const char *message; // "": taken
-  };
-  const Row rows[] = {
-      {120, ""},
-      {8, ""},
-      {0, ""},
-      {119, "the extent of dimension 1 is 119, a row of 238 bytes and no multiple of 16, which a store with 'reduce' needs on this target"},
-      {1, "the extent of dimension 1 is 1, a row of 2 bytes and no multiple of 16, which a store with 'reduce' needs on this target"},
-  };
-  for (const Row &row : rows)
-    for (const bool wholeRows : {false, true}) {
-      CAPTURE(row.extent);
-      CAPTURE(wholeRows);
-      KernelMetadata m = sample(wholeRows);
-      LaunchPlan plan;
-      REQUIRE(LaunchPlan::create(m, plan).isOk());
-      CountingEncoder encoder;
-      ParamBuffer buffer;
-      Tensor tensor = sampleTensor();
-      tensor.shape[1] = row.extent;
-      const Arg args[] = {Arg::ofInt(7), Arg::ofTensor(&tensor), Arg::ofInt(9)};
-      const Status status = plan.pack(args, {1, 1, 1}, buffer, &encoder);
-      if (*row.message && wholeRows) {
-        CHECK(status.code == Code::InvalidArgument);
-        CHECK(status.message == std::string("argument 'a' of type tensor_desc<f16, [128, 64]>: ") + row.message);
-        CHECK(encoder.count == 0);
-        tensor.shape[0] = 0; // nothing is written
-        CHECK(plan.pack(args, {1, 1, 1}, buffer, &encoder).isOk());
-      } else {
-        CHECK_MESSAGE(status.isOk(), status.message);
-        CHECK(encoder.count == 1);
-      }
-    }
-}
-
 TEST_CASE("tensors: kinds that do not fit") {
   Sample s(false);
   const Tensor tensor = sampleTensor();
