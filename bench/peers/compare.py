@@ -199,12 +199,15 @@ def commit_of(options):
 
 
 def command():
-    """The command as another machine would call it: without where the results lie."""
+    """The command as another machine would call it: where the results go and where the peers lie is this one's affair."""
     words, skip = ["bench/peers/compare.py"], False
     for word in sys.argv[1:]:
-        if not skip and not word.startswith("--out"):
+        option = word.split("=")[0]
+        if not skip and option == "--peers":
+            words += ["--peers", "PEERS"]
+        elif not skip and option != "--out":
             words.append(word)
-        skip = word == "--out"
+        skip = word in ("--out", "--peers")
     return " ".join(words)
 
 
