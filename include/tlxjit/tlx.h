@@ -119,7 +119,8 @@ typedef struct tlx_context_options {
   uint32_t cache_mode; /* tlx_cache_mode */
 } tlx_context_options;
 
-#define TLX_CONTEXT_OPTIONS_INIT {sizeof(tlx_context_options)}
+#define TLX_CONTEXT_OPTIONS_INIT                                                                                       \
+  { sizeof(tlx_context_options) }
 
 /** Makes a context. `options` may be NULL. Loads no driver. An unusable cache directory is not an error: the cache is then off, and
  *  the log says so. Errors: INVALID_ARGUMENT. Any thread. */
@@ -138,10 +139,12 @@ typedef struct tlx_cache_counters {
   uint64_t evicted;
 } tlx_cache_counters;
 
-#define TLX_CACHE_COUNTERS_INIT {sizeof(tlx_cache_counters)}
+#define TLX_CACHE_COUNTERS_INIT                                                                                        \
+  { sizeof(tlx_cache_counters) }
 
 /** What this context's cache did since its creation. Errors: INVALID_ARGUMENT. */
-TLX_API tlx_status tlx_context_cache_counters(const tlx_context *context, tlx_cache_counters *counters, tlx_error **error);
+TLX_API tlx_status tlx_context_cache_counters(const tlx_context *context, tlx_cache_counters *counters,
+                                              tlx_error **error);
 
 /* ---------------------------------------------------------------------------------------------------------------- targets */
 
@@ -154,7 +157,8 @@ typedef struct tlx_target_properties {
   uint32_t shared_bytes; /* the most shared memory of a program */
 } tlx_target_properties;
 
-#define TLX_TARGET_PROPERTIES_INIT {sizeof(tlx_target_properties)}
+#define TLX_TARGET_PROPERTIES_INIT                                                                                     \
+  { sizeof(tlx_target_properties) }
 
 /** How many architectures this library compiles for. Any thread. */
 TLX_API size_t tlx_target_count(void);
@@ -167,23 +171,24 @@ TLX_API tlx_status tlx_target_get(size_t index, tlx_target_properties *propertie
 typedef struct tlx_device tlx_device;
 
 typedef struct tlx_device_properties {
-  size_t struct_size;     /* in: sizeof(tlx_device_properties) */
-  char id[32];            /* "sim", "cuda:0", "hip:1" */
-  char name[256];         /* the vendor's */
-  char architecture[32];  /* "sm_90", "gfx942"; "" for the simulator, which takes any target */
-  uint64_t memory_bytes;  /* 0: unknown */
+  size_t struct_size;       /* in: sizeof(tlx_device_properties) */
+  char id[32];              /* "sim", "cuda:0", "hip:1" */
+  char name[256];           /* the vendor's */
+  char architecture[32];    /* "sm_90", "gfx942"; "" for the simulator, which takes any target */
+  uint64_t memory_bytes;    /* 0: unknown */
   uint32_t multiprocessors; /* 0: unknown */
   uint32_t driver_version;  /* as the driver reports it; 0: none */
 } tlx_device_properties;
 
-#define TLX_DEVICE_PROPERTIES_INIT {sizeof(tlx_device_properties)}
+#define TLX_DEVICE_PROPERTIES_INIT                                                                                     \
+  { sizeof(tlx_device_properties) }
 
 /** How many devices there are: the simulator, which is always device 0, then CUDA's, then HIP's. Loads the drivers at the first call; the
  *  list is made once per context. Errors: INTERNAL. */
 TLX_API tlx_status tlx_context_device_count(const tlx_context *context, size_t *count, tlx_error **error);
 /** Properties of device `index`, without opening it. Errors: NOT_FOUND, INVALID_ARGUMENT. */
-TLX_API tlx_status tlx_context_device_properties(const tlx_context *context, size_t index, tlx_device_properties *properties,
-                                                 tlx_error **error);
+TLX_API tlx_status tlx_context_device_properties(const tlx_context *context, size_t index,
+                                                 tlx_device_properties *properties, tlx_error **error);
 /** Why a vendor's devices are missing: `api` is "cuda" or "hip". "" if its driver works, or for another `api`. */
 TLX_API const char *tlx_context_driver_problem(const tlx_context *context, const char *api);
 
@@ -194,7 +199,8 @@ TLX_API tlx_status tlx_device_open(const tlx_context *context, const char *id, t
 TLX_API void tlx_device_retain(tlx_device *device);
 TLX_API void tlx_device_release(tlx_device *device);
 /** Errors: INVALID_ARGUMENT. */
-TLX_API tlx_status tlx_device_get_properties(const tlx_device *device, tlx_device_properties *properties, tlx_error **error);
+TLX_API tlx_status tlx_device_get_properties(const tlx_device *device, tlx_device_properties *properties,
+                                             tlx_error **error);
 
 /* Memory. Addresses are what the device's kernels use; on the simulator they are host addresses as well. `stream` is a CUstream or
  * hipStream_t, NULL for the default stream; the simulator ignores it. */
@@ -206,11 +212,11 @@ TLX_API tlx_status tlx_device_alloc(const tlx_device *device, size_t bytes, void
 TLX_API tlx_status tlx_device_free(const tlx_device *device, void *address, tlx_error **error);
 /** Copies from the host, in the stream's order. `host` must stay as it is until the stream is synchronized. Errors: DRIVER,
  *  INVALID_ARGUMENT (simulator: the range is not inside memory that it knows). */
-TLX_API tlx_status tlx_device_copy_in(const tlx_device *device, void *address, const void *host, size_t bytes, void *stream,
-                                      tlx_error **error);
+TLX_API tlx_status tlx_device_copy_in(const tlx_device *device, void *address, const void *host, size_t bytes,
+                                      void *stream, tlx_error **error);
 /** Copies to the host, in the stream's order; complete after tlx_device_synchronize. Errors: as tlx_device_copy_in. */
-TLX_API tlx_status tlx_device_copy_out(const tlx_device *device, void *host, const void *address, size_t bytes, void *stream,
-                                       tlx_error **error);
+TLX_API tlx_status tlx_device_copy_out(const tlx_device *device, void *host, const void *address, size_t bytes,
+                                       void *stream, tlx_error **error);
 /** Copies within the device, in the stream's order. The ranges must not overlap. Errors: as tlx_device_copy_in. */
 TLX_API tlx_status tlx_device_copy(const tlx_device *device, void *to, const void *from, size_t bytes, void *stream,
                                    tlx_error **error);
@@ -267,19 +273,20 @@ typedef struct tlx_compile_options {
   size_t num_params;
   const char *const *facts; /* as in `requires`: "K % 8 == 0", "aligned(x, 16)"; checked at each launch */
   size_t num_facts;
-  const char *target;       /* "sm_80"; NULL: the device's, else INVALID_ARGUMENT */
-  const tlx_device *device; /* NULL, or where it will run: sets `image`, and assembles for that architecture */
-  uint32_t image;           /* tlx_image; not read if there is a device */
-  uint32_t keep;            /* TLX_KEEP_* */
-  uint32_t flags;           /* TLX_COMPILE_* */
-  uint32_t reserved;        /* 0 */
-  const char *assembler;    /* NVIDIA: "ptxas", "nvjitlink", "driver"; NULL: the first that is there, in this order */
-  const char *dump_after;   /* NULL, or a pass whose result is kept as TLX_ARTIFACT_DUMP */
+  const char *target;         /* "sm_80"; NULL: the device's, else INVALID_ARGUMENT */
+  const tlx_device *device;   /* NULL, or where it will run: sets `image`, and assembles for that architecture */
+  uint32_t image;             /* tlx_image; not read if there is a device */
+  uint32_t keep;              /* TLX_KEEP_* */
+  uint32_t flags;             /* TLX_COMPILE_* */
+  uint32_t reserved;          /* 0 */
+  const char *assembler;      /* NVIDIA: "ptxas", "nvjitlink", "driver"; NULL: the first that is there, in this order */
+  const char *dump_after;     /* NULL, or a pass whose result is kept as TLX_ARTIFACT_DUMP */
   tlx_import_callback import; /* NULL: only "std/…" can be imported */
   void *import_user;
 } tlx_compile_options;
 
-#define TLX_COMPILE_OPTIONS_INIT {sizeof(tlx_compile_options)}
+#define TLX_COMPILE_OPTIONS_INIT                                                                                       \
+  { sizeof(tlx_compile_options) }
 
 /** Compiles one kernel of `source` (UTF-8; size in bytes or TLX_NUL_TERMINATED), or takes it from the cache. Equal requests from several
  *  threads compile once. Nothing of the arguments is kept after the return.
@@ -309,11 +316,13 @@ typedef struct tlx_arg_properties {
   uint32_t offset, size; /* bytes, in the packed buffer of tlx_kernel_launch_packed */
 } tlx_arg_properties;
 
-#define TLX_ARG_PROPERTIES_INIT {sizeof(tlx_arg_properties)}
+#define TLX_ARG_PROPERTIES_INIT                                                                                        \
+  { sizeof(tlx_arg_properties) }
 
 TLX_API size_t tlx_kernel_num_args(const tlx_kernel *kernel);
 /** Argument `index` in the order of the kernel's declaration. Errors: NOT_FOUND, INVALID_ARGUMENT. */
-TLX_API tlx_status tlx_kernel_arg(const tlx_kernel *kernel, size_t index, tlx_arg_properties *properties, tlx_error **error);
+TLX_API tlx_status tlx_kernel_arg(const tlx_kernel *kernel, size_t index, tlx_arg_properties *properties,
+                                  tlx_error **error);
 /** Bytes of the packed buffer: up to the end of the last argument. */
 TLX_API size_t tlx_kernel_packed_size(const tlx_kernel *kernel);
 
@@ -386,14 +395,15 @@ TLX_API uint32_t tlx_dtype_from_name(const char *name);
  *  One more where the target has tensor maps (sm_90a): if the kernel stores to it with `reduce`, the last extent is a multiple of 16 bytes. */
 typedef struct tlx_tensor {
   size_t struct_size;
-  void *data;     /* device address of element [0, …, 0] */
-  uint32_t dtype; /* tlx_dtype */
-  uint32_t rank;  /* 1 to TLX_MAX_RANK */
+  void *data;                  /* device address of element [0, …, 0] */
+  uint32_t dtype;              /* tlx_dtype */
+  uint32_t rank;               /* 1 to TLX_MAX_RANK */
   int64_t shape[TLX_MAX_RANK]; /* the rest is not read */
   int64_t strides[TLX_MAX_RANK];
 } tlx_tensor;
 
-#define TLX_TENSOR_INIT {sizeof(tlx_tensor)}
+#define TLX_TENSOR_INIT                                                                                                \
+  { sizeof(tlx_tensor) }
 
 /** A launch argument. Its kind must suit the parameter's type and an integer must fit it: a mismatch is an error, never a
  *  reinterpretation. */
@@ -421,15 +431,21 @@ typedef struct tlx_report tlx_report;
 
 typedef struct tlx_launch_options {
   size_t struct_size;
-  uint32_t grid[3];    /* programs in x, y, z; a 0 launches nothing and succeeds (after the checks of the arguments) */
-  uint32_t schedule;   /* simulator: tlx_schedule */
-  void *stream;        /* CUstream, hipStream_t; NULL: the default stream */
-  uint64_t seed;       /* simulator: for TLX_SCHEDULE_RANDOM */
-  uint64_t max_steps;  /* simulator: loop back-edges before the launch counts as endless; 0: its default */
-  tlx_report **report; /* NULL, or where to put a new report, also when the launch fails with FINDINGS; set to NULL on a GPU */
+  uint32_t grid[3];   /* programs in x, y, z; a 0 launches nothing and succeeds (after the checks of the arguments) */
+  uint32_t schedule;  /* simulator: tlx_schedule */
+  void *stream;       /* CUstream, hipStream_t; NULL: the default stream */
+  uint64_t seed;      /* simulator: for TLX_SCHEDULE_RANDOM */
+  uint64_t max_steps; /* simulator: loop back-edges before the launch counts as endless; 0: its default */
+  tlx_report *
+      *report; /* NULL, or where to put a new report, also when the launch fails with FINDINGS; set to NULL on a GPU */
 } tlx_launch_options;
 
-#define TLX_LAUNCH_OPTIONS_INIT {sizeof(tlx_launch_options), {1, 1, 1}}
+#define TLX_LAUNCH_OPTIONS_INIT                                                                                        \
+  {                                                                                                                    \
+    sizeof(tlx_launch_options), {                                                                                      \
+      1, 1, 1                                                                                                          \
+    }                                                                                                                  \
+  }
 
 /** Loads the image on `device` now. Afterwards launches there load and allocate nothing, so that a graph can capture them.
  *  Errors: INVALID_ARGUMENT (the image is for another kind of device), UNSUPPORTED, DRIVER, OUT_OF_MEMORY. */
@@ -440,8 +456,9 @@ TLX_API tlx_status tlx_kernel_prepare(const tlx_kernel *kernel, const tlx_device
  *  while data, shape and strides of that argument stay the same.
  *  Errors: INVALID_ARGUMENT (number, type or range of arguments, a rule of tlx_tensor, grid beyond the device's limits), FACT (names the
  *  fact and the values), FINDINGS (simulator), UNSUPPORTED, DRIVER, OUT_OF_MEMORY. */
-TLX_API tlx_status tlx_kernel_launch(const tlx_kernel *kernel, const tlx_device *device, const tlx_launch_options *options,
-                                     const tlx_arg *args, size_t num_args, tlx_error **error);
+TLX_API tlx_status tlx_kernel_launch(const tlx_kernel *kernel, const tlx_device *device,
+                                     const tlx_launch_options *options, const tlx_arg *args, size_t num_args,
+                                     tlx_error **error);
 /** The fast path: `args` is a buffer of tlx_kernel_packed_size() bytes with each argument at its offset; a tensor_desc as
  *  tlx_kernel_encode_tensor made it for this device. Facts and grid are checked, types cannot be. Errors: as tlx_kernel_launch. */
 TLX_API tlx_status tlx_kernel_launch_packed(const tlx_kernel *kernel, const tlx_device *device,
@@ -450,13 +467,13 @@ TLX_API tlx_status tlx_kernel_launch_packed(const tlx_kernel *kernel, const tlx_
 /** Writes the bytes that stand for `tensor` in the packed buffer, at the offset of argument `index`, to `out`: `size` of them, which must
  *  be the size that tlx_kernel_arg says. They hold for launches of this kernel on this device while the tensor's memory lives. Errors:
  *  INVALID_ARGUMENT (no tensor_desc, another size, a rule of tlx_tensor), NOT_FOUND (index), UNSUPPORTED (no tensor maps), DRIVER. */
-TLX_API tlx_status tlx_kernel_encode_tensor(const tlx_kernel *kernel, const tlx_device *device, size_t index, const tlx_tensor *tensor,
-                                            void *out, size_t size, tlx_error **error);
+TLX_API tlx_status tlx_kernel_encode_tensor(const tlx_kernel *kernel, const tlx_device *device, size_t index,
+                                            const tlx_tensor *tensor, void *out, size_t size, tlx_error **error);
 /** Launches `warm_ups` times unmeasured, then `repeats` times, and writes the milliseconds of each to `milliseconds[0..repeats)`: device
  *  events on a GPU, the host's clock on the simulator. Waits for the stream. options->report is set to NULL. Errors: as tlx_kernel_launch. */
-TLX_API tlx_status tlx_kernel_time(const tlx_kernel *kernel, const tlx_device *device, const tlx_launch_options *options,
-                                   const tlx_arg *args, size_t num_args, uint32_t warm_ups, uint32_t repeats,
-                                   double *milliseconds, tlx_error **error);
+TLX_API tlx_status tlx_kernel_time(const tlx_kernel *kernel, const tlx_device *device,
+                                   const tlx_launch_options *options, const tlx_arg *args, size_t num_args,
+                                   uint32_t warm_ups, uint32_t repeats, double *milliseconds, tlx_error **error);
 
 TLX_API void tlx_report_retain(tlx_report *report);
 TLX_API void tlx_report_release(tlx_report *report);

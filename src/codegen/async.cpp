@@ -29,7 +29,9 @@ void Generator::emitSingle(const ir::Op &op) {
   });
 }
 
-Value *Generator::sharedPointer(Value *offset) { return b.CreateGEP(b.getInt8Ty(), smemBase(), offset); }
+Value *Generator::sharedPointer(Value *offset) {
+  return b.CreateGEP(b.getInt8Ty(), smemBase(), offset);
+}
 
 // --- mbarriers ------------------------------------------------------------------------------------------------------
 
@@ -133,7 +135,8 @@ void Generator::emitEdgeStore(const ir::Op &op) {
   const auto dims = *ir::blockDimensions(block, shape);
   const unsigned rank = block.size(), bytes = memoryBits(buffer) / 8;
   emitIf(b.CreateNot(byTma), [&] {
-    BasicBlock *before = b.GetInsertBlock(), *head = newBlock("edge"), *body = newBlock("element"), *after = newBlock("edges");
+    BasicBlock *before = b.GetInsertBlock(), *head = newBlock("edge"), *body = newBlock("element"),
+               *after = newBlock("edges");
     Value *start = threadId();
     b.CreateBr(head);
     b.SetInsertPoint(head);
@@ -166,8 +169,8 @@ void Generator::emitEdgeStore(const ir::Op &op) {
       Value *to = b.CreateGEP(b.getInt8Ty(), fields[0], b.CreateMul(offset, b.getInt64(bytes)));
       Value *v = b.CreateAlignedLoad(memoryType(element), sharedPointer(from), Align(bytes));
       if (op.hasAttr(ir::Attr::reduce))
-        b.CreateAtomicRMW(atomicOperation(op.strAttr(ir::Attr::reduce), element.scalar()), to, v, Align(bytes), AtomicOrdering::Monotonic,
-                          scopeOf(op));
+        b.CreateAtomicRMW(atomicOperation(op.strAttr(ir::Attr::reduce), element.scalar()), to, v, Align(bytes),
+                          AtomicOrdering::Monotonic, scopeOf(op));
       else
         b.CreateAlignedStore(v, to, Align(bytes));
     });

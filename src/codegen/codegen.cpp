@@ -70,7 +70,8 @@ bool Generator::makeKernel() {
   for (unsigned i = 0; i < kernel.body.numArgs(); ++i) {
     const ir::Value &arg = *kernel.body.arg(i);
     if (arg.type.kind() == ir::Type::Kind::TensorDesc && target.tma) {
-      ArgInfo info{arg.name, ArgInfo::Kind::TensorDesc, arg.type.str(), place(kTensorMapAlign), kTensorMapBytes, DescriptorInfo()};
+      ArgInfo info{arg.name,        ArgInfo::Kind::TensorDesc, arg.type.str(), place(kTensorMapAlign),
+                   kTensorMapBytes, DescriptorInfo()};
       offset = info.offset + kTensorMapBytes;
       if (!describe(arg, *info.descriptor)) return false;
       mapParams.push_back(types.size());
@@ -80,8 +81,10 @@ bool Generator::makeKernel() {
         const unsigned rank = arg.type.rank();
         info.descriptor->pointerOffset = place(8);
         types.push_back(b.getPtrTy(1));
-        for (unsigned d = 0; d + 1 < rank; ++d) info.descriptor->strideOffsets.push_back(place(8)), types.push_back(b.getInt64Ty());
-        for (unsigned d = 0; d < rank; ++d) info.descriptor->shapeOffsets.push_back(place(4)), types.push_back(b.getInt32Ty());
+        for (unsigned d = 0; d + 1 < rank; ++d)
+          info.descriptor->strideOffsets.push_back(place(8)), types.push_back(b.getInt64Ty());
+        for (unsigned d = 0; d < rank; ++d)
+          info.descriptor->shapeOffsets.push_back(place(4)), types.push_back(b.getInt32Ty());
         info.size = offset - info.offset;
       }
       firstParam.push_back(mapParams.back());
@@ -134,7 +137,8 @@ bool Generator::makeKernel() {
     const ir::Value *arg = kernel.body.arg(i);
     Argument *a = function->getArg(firstParam[i]);
     a->setName(arg->name);
-    const unsigned next = i + 1 < firstParam.size() ? firstParam[i + 1] : unsigned(types.size() - metadata.hidden.size());
+    const unsigned next =
+        i + 1 < firstParam.size() ? firstParam[i + 1] : unsigned(types.size() - metadata.hidden.size());
     for (unsigned k = firstParam[i] + 1; k < next; ++k) descriptorFields[arg].push_back(function->getArg(k));
     set(arg, arg->type.isScalar() && arg->type.scalar() == ir::Scalar::I1 ? b.CreateICmpNE(a, b.getInt8(0)) : a);
   }
@@ -360,7 +364,8 @@ void Generator::emitOp(const ir::Op &op) {
   case Opcode::AsyncDotWait:
     return emitAsyncDotWait(op);
   case Opcode::Uninit:
-    return set(op.result(), RegList(op.result()->type.layout()->registers(), UndefValue::get(registerType(op.result()->type.element()))));
+    return set(op.result(), RegList(op.result()->type.layout()->registers(),
+                                    UndefValue::get(registerType(op.result()->type.element()))));
   case Opcode::Dot:
     return emitDot(op);
   case Opcode::Reduce:

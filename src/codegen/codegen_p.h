@@ -242,7 +242,8 @@ private:
   RegList accumulatorOf(const ir::Value *v) const;
   void storeAccumulator(Regs pointers, const ir::Value *from);
   bool moveToAccumulator(const ir::Value *to, const ir::Value *from);
-  llvm::Value *groupOffset(const layout::TileLayout &tile, const layout::SharedLayout &memory, unsigned dim, unsigned bits);
+  llvm::Value *groupOffset(const layout::TileLayout &tile, const layout::SharedLayout &memory, unsigned dim,
+                           unsigned bits);
   Matrix matrix(const ir::Op &op, unsigned operand, bool rowsOfD, const layout::TileLayout &acc);
   llvm::Value *descriptorAt(const Matrix &m, int64_t row, int64_t k);
   void emitAsyncDot(const ir::Op &op);
@@ -258,7 +259,8 @@ private:
   };
   llvm::Value *waveId();
   const DirectBase &directBase(const ir::Op &op, const ir::Value *tile, unsigned vec);
-  llvm::SmallVector<llvm::Value *, 16> waveStarts(const ir::Op &op, const layout::AccessMap &map, unsigned vec, unsigned bytes);
+  llvm::SmallVector<llvm::Value *, 16> waveStarts(const ir::Op &op, const layout::AccessMap &map, unsigned vec,
+                                                  unsigned bytes);
   void emitDirectCopy(const ir::Op &op, unsigned vec);
   void emitCountedWait(const ir::Op &op);
   void emitCountedBarrier();
@@ -318,7 +320,8 @@ private:
   llvm::Value *wave = nullptr; // the warp's number, uniform
   std::map<std::pair<const ir::Value *, unsigned>, DirectBase> directBases;
   llvm::DenseMap<const ir::Value *, RegList> accumulators;
-  std::map<std::pair<const layout::TileLayout *, bool>, std::vector<AccumulatorBlock>> blocksOf; // by layout, and whether of floats
+  std::map<std::pair<const layout::TileLayout *, bool>, std::vector<AccumulatorBlock>>
+      blocksOf; // by layout, and whether of floats
 };
 
 /// "add" of a type as LLVM's operation.

@@ -16,7 +16,7 @@ namespace tlx::codegen {
 
 namespace {
 constexpr uint64_t kMiddle = uint64_t(1) << 31, kLimit = (uint64_t(1) << 32) - (1 << 17); // tlx.amd.buffer.load.lds
-enum : unsigned { kNoVm = 63, kNoLgkm = 15 };                                            // tlx.amd.s.waitcnt: do not wait
+enum : unsigned { kNoVm = 63, kNoLgkm = 15 }; // tlx.amd.s.waitcnt: do not wait
 } // namespace
 
 Value *Generator::waveId() {
@@ -30,7 +30,8 @@ Value *Generator::waveId() {
 
 const Generator::DirectBase &Generator::directBase(const ir::Op &op, const ir::Value *tile, unsigned vec) {
   DirectBase &base = directBases[{tile, vec}];
-  for (const ir::Block *block = op.parent(); block && base.block; block = block->parentOp() ? block->parentOp()->parent() : nullptr)
+  for (const ir::Block *block = op.parent(); block && base.block;
+       block = block->parentOp() ? block->parentOp()->parent() : nullptr)
     if (block == base.block) return base; // made there, before
   base = {op.parent(), nullptr, {}, nullptr};
   Regs pointers = get(tile);
@@ -51,7 +52,8 @@ const Generator::DirectBase &Generator::directBase(const ir::Op &op, const ir::V
 }
 
 /// Where register r of warp w starts in LDS: the same in all lanes, and known to be.
-SmallVector<Value *, 16> Generator::waveStarts(const ir::Op &op, const layout::AccessMap &map, unsigned vec, unsigned bytes) {
+SmallVector<Value *, 16> Generator::waveStarts(const ir::Op &op, const layout::AccessMap &map, unsigned vec,
+                                               unsigned bytes) {
   Value *xorPart = b.getInt32(0), *addPart = b.getInt32(0), *id = waveId();
   inPrologue([&] {
     for (unsigned i = 0; i < map.warpBases.size(); ++i) {
@@ -101,7 +103,10 @@ void Generator::emitDirectCopy(const ir::Op &op, unsigned vec) {
     Value *start = b.CreateIntToPtr(b.CreateAdd(base.start, moved), b.getPtrTy(1));
     for (unsigned r = 0; r < base.offsets.size(); ++r)
       device(vec * bytes == 16 ? "tlx.amd.buffer.load.lds.b128" : "tlx.amd.buffer.load.lds.b32",
-             {starts[r], start, base.offsets[r], mask.empty() ? b.getTrue() : mask.size() == 1 ? mask[0] : mask[r * vec]});
+             {starts[r], start, base.offsets[r],
+              mask.empty()       ? b.getTrue()
+              : mask.size() == 1 ? mask[0]
+                                 : mask[r * vec]});
   });
   emitIf(b.CreateNot(base.near), [&] {
     RegList pointers;

@@ -84,7 +84,8 @@ Value *Generator::divisor(Value *x, Value *y, bool isSigned, bool checked) {
     if (!isSigned || !c->isMinusOne()) return y;
   } else {
     y = b.CreateSelect(b.CreateICmpEQ(y, Constant::getNullValue(type)), one, y);
-    if (auto *select = dyn_cast<Instruction>(y); checked && select) select->setMetadata("tlx.divisor", MDNode::get(context, {}));
+    if (auto *select = dyn_cast<Instruction>(y); checked && select)
+      select->setMetadata("tlx.divisor", MDNode::get(context, {}));
   }
   if (isSigned) { // MIN / 1 is what MIN / -1 wraps to
     Constant *min = ConstantInt::get(type, APInt::getSignedMinValue(type->getIntegerBitWidth()));

@@ -22,7 +22,8 @@ struct Bit {
 
 // Each thread has a slot of the planned bytes for what one round takes.
 RegList Generator::exchangeWarps(const ir::Op &op, Regs values, unsigned threadMask) {
-  const unsigned start = unsigned(op.intAttr(ir::Attr::offset)), room = unsigned(op.intAttr(ir::Attr::scratch)) / threads();
+  const unsigned start = unsigned(op.intAttr(ir::Attr::offset)),
+                 room = unsigned(op.intAttr(ir::Attr::scratch)) / threads();
   auto sizeOf = [](Value *v) { return std::max<unsigned>(1, v->getType()->getPrimitiveSizeInBits() / 8); };
   Value *thread = threadId(), *partner = b.CreateXor(thread, threadMask);
   RegList out;
@@ -39,16 +40,19 @@ RegList Generator::exchangeWarps(const ir::Op &op, Regs values, unsigned threadM
     }
     auto slot = [&](unsigned i, Value *of) { // the same value of all threads lies together
       Value *at = b.CreateNSWMul(of, b.getInt32(sizeOf(values[i])));
-      return b.CreateGEP(b.getInt8Ty(), smemBase(), b.CreateNSWAdd(at, b.getInt32(start + offsets[i - first] * threads())));
+      return b.CreateGEP(b.getInt8Ty(), smemBase(),
+                         b.CreateNSWAdd(at, b.getInt32(start + offsets[i - first] * threads())));
     };
     for (unsigned i = first; i < end; ++i) {
       const bool boolean = values[i]->getType()->isIntegerTy(1);
-      b.CreateAlignedStore(boolean ? b.CreateZExt(values[i], b.getInt8Ty()) : values[i], slot(i, thread), Align(sizeOf(values[i])));
+      b.CreateAlignedStore(boolean ? b.CreateZExt(values[i], b.getInt8Ty()) : values[i], slot(i, thread),
+                           Align(sizeOf(values[i])));
     }
     emitBarrier();
     for (unsigned i = first; i < end; ++i) {
       const bool boolean = values[i]->getType()->isIntegerTy(1);
-      Value *v = b.CreateAlignedLoad(boolean ? b.getInt8Ty() : values[i]->getType(), slot(i, partner), Align(sizeOf(values[i])));
+      Value *v = b.CreateAlignedLoad(boolean ? b.getInt8Ty() : values[i]->getType(), slot(i, partner),
+                                     Align(sizeOf(values[i])));
       out.push_back(boolean ? b.CreateTrunc(v, b.getInt1Ty()) : v);
     }
     emitBarrier(); // the next exchange writes the same bytes

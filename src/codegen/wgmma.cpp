@@ -2,8 +2,8 @@
 // async_dot: wgmma and its accumulators. An accumulator that may be in flight is not registers but memory of the lane, one alloca an
 // instruction block, so that a value keeps its identity from the first wgmma to the wait (the optimizer turns the memory into registers;
 // the simulator needs the identity). Values that are tied through loops and branches share one set of allocas.
-#include "codegen/codegen_p.h"
 #include "features/wgmma.h"
+#include "codegen/codegen_p.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 
 using namespace llvm;
@@ -82,7 +82,8 @@ void Generator::findAccumulators() {
 }
 
 std::optional<features::WgmmaPlan> Generator::wgmmaPlan(ir::Type acc, int64_t k, unsigned operandBits) {
-  return features::planWgmma(acc.shape()[0], acc.shape()[1], k, operandBits, !ir::isFloat(acc.scalar()), module.kernel.numWarps);
+  return features::planWgmma(acc.shape()[0], acc.shape()[1], k, operandBits, !ir::isFloat(acc.scalar()),
+                             module.kernel.numWarps);
 }
 
 /// The blocks of m64 x n that make the tile of one warpgroup, columns first, with the tile's registers in the fragment's order.
@@ -130,13 +131,16 @@ bool Generator::moveToAccumulator(const ir::Value *to, const ir::Value *from) {
   RegList target = accumulatorOf(to);
   if (target.empty()) return false;
   RegList source = accumulatorOf(from);
-  if (source.empty()) storeAccumulator(target, from);
-  else assert(source == target && "values that flow into one another share their memory");
+  if (source.empty())
+    storeAccumulator(target, from);
+  else
+    assert(source == target && "values that flow into one another share their memory");
   return true;
 }
 
 /// Bytes that the warps of this thread's group add to the address of a matrix: rows are dealt to warpgroups.
-Value *Generator::groupOffset(const layout::TileLayout &tile, const layout::SharedLayout &memory, unsigned dim, unsigned bits) {
+Value *Generator::groupOffset(const layout::TileLayout &tile, const layout::SharedLayout &memory, unsigned dim,
+                              unsigned bits) {
   Value *sum = nullptr;
   auto warps = tile.bases(layout::InDim::Warp);
   for (unsigned i = 2; i < warps.size(); ++i) {
@@ -192,14 +196,22 @@ Value *Generator::descriptorAt(const Matrix &m, int64_t row, int64_t k) {
 
 static StringRef kindName(ir::Scalar s) {
   switch (s) {
-  case ir::Scalar::F16: return "f16";
-  case ir::Scalar::BF16: return "bf16";
-  case ir::Scalar::F32: return "tf32";
-  case ir::Scalar::F8E4M3: return "e4m3";
-  case ir::Scalar::F8E5M2: return "e5m2";
-  case ir::Scalar::I8: return "s8";
-  case ir::Scalar::U8: return "u8";
-  default: return "";
+  case ir::Scalar::F16:
+    return "f16";
+  case ir::Scalar::BF16:
+    return "bf16";
+  case ir::Scalar::F32:
+    return "tf32";
+  case ir::Scalar::F8E4M3:
+    return "e4m3";
+  case ir::Scalar::F8E5M2:
+    return "e5m2";
+  case ir::Scalar::I8:
+    return "s8";
+  case ir::Scalar::U8:
+    return "u8";
+  default:
+    return "";
   }
 }
 
@@ -211,7 +223,8 @@ void Generator::emitAsyncDot(const ir::Op &op) {
   const auto blocks = accumulatorBlocks(accType);
   RegList pointers = accumulatorOf(op.result());
   const StringRef a = kindName(aType.scalar()), bName = kindName(bType.scalar());
-  if (!plan || blocks.empty() || pointers.empty() || a.empty() || bName.empty()) return fail(op, "there is no wgmma for it");
+  if (!plan || blocks.empty() || pointers.empty() || a.empty() || bName.empty())
+    return fail(op, "there is no wgmma for it");
   const bool registers = aType.isTile();
   const layout::TileLayout &acc = *accType.layout();
   if (registers && !(*aType.layout() == features::wgmmaOperandA(*plan, aType.shape()[0], depth, bits)))
@@ -221,8 +234,9 @@ void Generator::emitAsyncDot(const ir::Op &op) {
   Matrix matrixA = registers ? Matrix{} : matrix(op, 0, true, acc), matrixB = matrix(op, 1, false, acc);
   if ((!registers && !matrixA.layout) || !matrixB.layout) return;
   device("tlx.nv.wgmma.fence", {});
-  const std::string name =
-      ("tlx.nv.wgmma." + Twine(registers ? "rs." : "ss.") + (ir::isFloat(accType.scalar()) ? "f32." : "s32.") + a + "." + bName).str();
+  const std::string name = ("tlx.nv.wgmma." + Twine(registers ? "rs." : "ss.") +
+                            (ir::isFloat(accType.scalar()) ? "f32." : "s32.") + a + "." + bName)
+                               .str();
   const unsigned transposed = (!registers && matrixA.shape.transposed ? 1 : 0) | (matrixB.shape.transposed ? 2 : 0);
   Value *first = op.numOperands() > 3 ? b.CreateZExt(scalarOperand(op, 3), b.getInt32Ty()) : b.getInt32(1);
   const unsigned pack = 32 / bits;
@@ -236,14 +250,16 @@ void Generator::emitAsyncDot(const ir::Op &op) {
         for (unsigned w = 0; w < 4; ++w) {
           RegList part;
           for (unsigned e = 0; e < pack; ++e)
-            part.push_back(regs[unsigned(registerAt(*aType.layout(), {int32_t(blocks[u].m + (w & 1) * 8), int32_t(k + (w >> 1) * 4 * pack + e)}))]);
+            part.push_back(regs[unsigned(registerAt(
+                *aType.layout(), {int32_t(blocks[u].m + (w & 1) * 8), int32_t(k + (w >> 1) * 4 * pack + e)}))]);
           words.push_back(this->pack(part, b.getInt32Ty()));
         }
         left = this->pack(words, FixedVectorType::get(b.getInt32Ty(), 4));
       } else {
         left = descriptorAt(matrixA, blocks[u].m, k);
       }
-      device(name, {pointers[u], left, descriptorAt(matrixB, blocks[u].n, k), useAcc, b.getInt32(plan->n), b.getInt32(transposed)});
+      device(name, {pointers[u], left, descriptorAt(matrixB, blocks[u].n, k), useAcc, b.getInt32(plan->n),
+                    b.getInt32(transposed)});
     }
   device("tlx.nv.wgmma.commit", {});
 }
@@ -263,7 +279,8 @@ void Generator::emitAsyncDotWait(const ir::Op &op) {
       auto *type = cast<ArrayType>(cast<AllocaInst>(pointers[u])->getAllocatedType());
       device("tlx.nv.wgmma.retire", {pointers[u], b.getInt32(unsigned(blocks[u].registers.size()))});
       for (unsigned i = 0; i < blocks[u].registers.size(); ++i)
-        regs[blocks[u].registers[i]] = b.CreateLoad(type->getElementType(), b.CreateConstInBoundsGEP2_32(type, pointers[u], 0, i));
+        regs[blocks[u].registers[i]] =
+            b.CreateLoad(type->getElementType(), b.CreateConstInBoundsGEP2_32(type, pointers[u], 0, i));
     }
     set(op.result(k), regs);
   }

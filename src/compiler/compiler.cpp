@@ -70,8 +70,8 @@ struct Compilation {
     module->target = target->name;
     module->kernel.warpSize = target->warpSize;
     if (module->kernel.numWarps * target->warpSize > target->maxThreads) {
-      diagnostics.report(Diag::TooManyThreads, module->kernel.loc, module->kernel.numWarps, target->warpSize, target->name,
-                         target->maxThreads / target->warpSize);
+      diagnostics.report(Diag::TooManyThreads, module->kernel.loc, module->kernel.numWarps, target->warpSize,
+                         target->name, target->maxThreads / target->warpSize);
       return finish(CompileStatus::UserError);
     }
     lap("front end");
@@ -79,12 +79,13 @@ struct Compilation {
     lap("passes");
     llvm::LLVMContext llvmContext;
     Binary binary;
-    std::unique_ptr<llvm::Module> llvm = codegen::generate(llvmContext, *module, *target, sources, {request.lineInfo},
-                                                           binary.metadata, diagnostics);
+    std::unique_ptr<llvm::Module> llvm =
+        codegen::generate(llvmContext, *module, *target, sources, {request.lineInfo}, binary.metadata, diagnostics);
     if (!llvm || diagnostics.hasErrors()) return finish(failure());
     lap("codegen");
     if (request.keepLlvm) llvm::raw_string_ostream(result.llvm) << *llvm;
-    if (!emit(*llvm, *target, binary)) return finish(failure() == CompileStatus::UserError ? CompileStatus::Unsupported : failure());
+    if (!emit(*llvm, *target, binary))
+      return finish(failure() == CompileStatus::UserError ? CompileStatus::Unsupported : failure());
     binary.metadata.target = target->name;
     binary.metadata.stages = stages;
     result.binary = std::move(binary);
@@ -176,7 +177,9 @@ void addField(std::string &key, std::string_view text) {
 
 } // namespace
 
-CompileResult compile(const CompileRequest &request) { return Compilation{request}.run(); }
+CompileResult compile(const CompileRequest &request) {
+  return Compilation{request}.run();
+}
 
 std::string toolchainIdentity(const CompileRequest &request) {
   std::string text = "tlxjit " TLX_VERSION " " + buildId() + "; LLVM " LLVM_VERSION_STRING "; ";

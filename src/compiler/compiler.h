@@ -18,9 +18,10 @@ using ImportCallback = std::function<std::optional<std::string>(const std::strin
 struct CompileRequest {
   std::string fileName = "kernel.tlx"; // for diagnostics and debug info
   std::string source;
-  std::string kernel;                                      // may be empty if the file has exactly one
-  std::vector<std::pair<std::string, std::string>> params; // compile-time parameters as the user writes them: "128", "f16", "true", "relu"
-  std::vector<std::string> facts;                          // as in requires(…): "K % 8 == 0", "aligned(x, 16)"
+  std::string kernel; // may be empty if the file has exactly one
+  std::vector<std::pair<std::string, std::string>>
+      params;                     // compile-time parameters as the user writes them: "128", "f16", "true", "relu"
+  std::vector<std::string> facts; // as in requires(…): "K % 8 == 0", "aligned(x, 16)"
   std::string target = "sm_80";
   ImportCallback import;
 
@@ -33,7 +34,7 @@ struct CompileRequest {
 
   // What to keep beside the image; none of these changes it.
   bool keepIr = false, keepLlvm = false, keepAssembly = false;
-  std::string dumpAfter;      // a pass's name: its IR goes to CompileResult::dump
+  std::string dumpAfter;       // a pass's name: its IR goes to CompileResult::dump
   bool explainLayouts = false; // CompileResult::layouts
   bool verify = false;         // IR verifier after every pass
 };

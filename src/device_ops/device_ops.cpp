@@ -55,7 +55,9 @@ void addAttributes(Function &f, Effect effect) {
 }
 } // namespace
 
-ArrayRef<DeviceOp> allDeviceOps() { return kTable; }
+ArrayRef<DeviceOp> allDeviceOps() {
+  return kTable;
+}
 
 const DeviceOp *findDeviceOp(StringRef name) {
   if (auto it = index().find(name); it != index().end()) return it->second;

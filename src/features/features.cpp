@@ -9,10 +9,14 @@ namespace {
 // PTX ISA 7.0 has mma.sync m16n8k16, cp.async and ldmatrix for sm_80; 7.8 has stmatrix and sm_90; 8.0 names sm_90a.
 // gfx942 loads straight into LDS too, by 4 bytes a lane at most: four times the instructions of a load through registers, so unused.
 const Target kTargets[] = {
-    {"sm_80", Vendor::Nvidia, "sm_80", 80, 70, 32, 1024, 166912, 49152, 255, 32, true, true, false, false, false, false, false},
-    {"sm_90a", Vendor::Nvidia, "sm_90a", 90, 80, 32, 1024, 232448, 49152, 255, 32, true, true, true, true, true, false, false},
-    {"gfx942", Vendor::Amd, "gfx942", 0, 0, 64, 1024, 65536, 65536, 512, 32, false, false, false, false, false, true, true, 0, 3},
-    {"gfx950", Vendor::Amd, "gfx950", 0, 0, 64, 1024, 163840, 163840, 512, 64, false, false, false, false, false, false, true, 128, 4},
+    {"sm_80", Vendor::Nvidia, "sm_80", 80, 70, 32, 1024, 166912, 49152, 255, 32, true, true, false, false, false, false,
+     false},
+    {"sm_90a", Vendor::Nvidia, "sm_90a", 90, 80, 32, 1024, 232448, 49152, 255, 32, true, true, true, true, true, false,
+     false},
+    {"gfx942", Vendor::Amd, "gfx942", 0,     0,     64,    1024, 65536, 65536, 512,
+     32,       false,       false,    false, false, false, true, true,  0,     3},
+    {"gfx950", Vendor::Amd, "gfx950", 0,     0,     64,    1024,  163840, 163840, 512,
+     64,       false,       false,    false, false, false, false, true,   128,    4},
 };
 
 const MmaInstruction kNvidia[] = {
@@ -25,9 +29,10 @@ const MmaInstruction kNvidia[] = {
 };
 
 // The 16x16 forms come first: they fit every tile, and the 32x32 forms gain only where registers are short.
-#define FP8(A, B, NAME)                                                                                                                \
-  {MmaType::A, 16, 16, 32, "tlx.amd.mfma.f32.16x16x32." NAME, false, MmaType::B},                                                      \
-      {MmaType::A, 32, 32, 16, "tlx.amd.mfma.f32.32x32x16." NAME, false, MmaType::B}
+#define FP8(A, B, NAME)                                                                                                \
+  {MmaType::A, 16, 16, 32, "tlx.amd.mfma.f32.16x16x32." NAME, false, MmaType::B}, {                                    \
+    MmaType::A, 32, 32, 16, "tlx.amd.mfma.f32.32x32x16." NAME, false, MmaType::B                                       \
+  }
 const MmaInstruction kCdna3[] = {
     {MmaType::F16, 16, 16, 16, "tlx.amd.mfma.f32.16x16x16.f16", false},
     {MmaType::F16, 32, 32, 8, "tlx.amd.mfma.f32.32x32x8.f16", false},
@@ -68,7 +73,9 @@ const MmaInstruction kCdna4[] = {
 #undef FP8
 } // namespace
 
-llvm::ArrayRef<Target> allTargets() { return kTargets; }
+llvm::ArrayRef<Target> allTargets() {
+  return kTargets;
+}
 
 const Target *findTarget(std::string_view name) {
   for (const Target &t : kTargets)
@@ -83,13 +90,17 @@ unsigned bitsOf(MmaType type) {
   case MmaType::F8E4M3:
   case MmaType::F8E5M2:
   case MmaType::F8E4M3FNUZ:
-  case MmaType::F8E5M2FNUZ: return 8;
+  case MmaType::F8E5M2FNUZ:
+    return 8;
   case MmaType::F16:
-  case MmaType::BF16: return 16;
+  case MmaType::BF16:
+    return 16;
   case MmaType::TF32:
   case MmaType::XF32:
-  case MmaType::F32: return 32;
-  case MmaType::F64: return 64;
+  case MmaType::F32:
+    return 32;
+  case MmaType::F64:
+    return 64;
   }
   return 0;
 }
@@ -111,8 +122,14 @@ struct NamedType {
   MmaType type;
 };
 const NamedType kNamed[] = {
-    {"f16", MmaType::F16},       {"bf16", MmaType::BF16},     {"f64", MmaType::F64},               {"i8", MmaType::S8},
-    {"u8", MmaType::U8},         {"f8e4m3", MmaType::F8E4M3}, {"f8e5m2", MmaType::F8E5M2},         {"f8e4m3fnuz", MmaType::F8E4M3FNUZ},
+    {"f16", MmaType::F16},
+    {"bf16", MmaType::BF16},
+    {"f64", MmaType::F64},
+    {"i8", MmaType::S8},
+    {"u8", MmaType::U8},
+    {"f8e4m3", MmaType::F8E4M3},
+    {"f8e5m2", MmaType::F8E5M2},
+    {"f8e4m3fnuz", MmaType::F8E4M3FNUZ},
     {"f8e5m2fnuz", MmaType::F8E5M2FNUZ},
 };
 } // namespace
@@ -128,7 +145,8 @@ std::optional<MmaType> mmaType(const Target &target, std::string_view scalar, st
 }
 
 std::string_view nearestMmaType(const Target &target, std::string_view scalar) {
-  for (auto [ocp, fnuz] : {std::pair<std::string_view, std::string_view>{"f8e4m3", "f8e4m3fnuz"}, {"f8e5m2", "f8e5m2fnuz"}})
+  for (auto [ocp, fnuz] :
+       {std::pair<std::string_view, std::string_view>{"f8e4m3", "f8e4m3fnuz"}, {"f8e5m2", "f8e5m2fnuz"}})
     for (auto [has, other] : {std::pair{ocp, fnuz}, {fnuz, ocp}})
       if (scalar == has)
         if (auto type = mmaType(target, other, "");
@@ -138,7 +156,9 @@ std::string_view nearestMmaType(const Target &target, std::string_view scalar) {
 }
 
 bool tmaReduces(std::string_view kind, std::string_view scalar) {
-  auto oneOf = [&](std::initializer_list<std::string_view> names) { return std::find(names.begin(), names.end(), scalar) != names.end(); };
+  auto oneOf = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), scalar) != names.end();
+  };
   if (oneOf({"i32", "u32", "i64", "u64"})) return true;
   if (kind == "add") return oneOf({"f16", "bf16", "f32", "f64"});
   return (kind == "min" || kind == "max") && oneOf({"f16", "bf16"});

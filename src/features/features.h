@@ -26,26 +26,27 @@ struct MmaInstruction {
 };
 
 struct Target {
-  const char *name;          // "sm_80": what users write, and in the key
+  const char *name; // "sm_80": what users write, and in the key
   Vendor vendor;
-  const char *llvmCpu;       // "sm_80", "gfx942"
+  const char *llvmCpu;        // "sm_80", "gfx942"
   unsigned computeCapability; // NVIDIA: 80, 90; 0 elsewhere
-  unsigned ptxVersion;       // lowest PTX ISA version that has what we use, times ten: 70 = 7.0
+  unsigned ptxVersion;        // lowest PTX ISA version that has what we use, times ten: 70 = 7.0
   unsigned warpSize;
-  unsigned maxThreads;       // of a CTA
-  unsigned sharedBytes;      // most shared memory of a CTA (opt-in limit)
+  unsigned maxThreads;        // of a CTA
+  unsigned sharedBytes;       // most shared memory of a CTA (opt-in limit)
   unsigned staticSharedBytes; // what needs no opt-in
   unsigned registersPerThread;
   unsigned sharedBanks;
-  bool cpAsync;      // cp.async
+  bool cpAsync; // cp.async
   bool ldmatrix;
   bool stmatrix;
-  bool tma;          // tensor maps, bulk copies, mbarriers
+  bool tma; // tensor maps, bulk copies, mbarriers
   bool wgmma;
-  bool fnuzFp8;      // fp8 units take the fnuz forms
+  bool fnuzFp8;        // fp8 units take the fnuz forms
   bool scalarGridArgs; // the grid's size is passed as hidden kernel arguments
-  unsigned directToLds = 0; // AMD: bits a lane of the widest load from global memory straight into shared memory that we use; 0: none
-  unsigned cdna = 0;        // AMD: generation of the matrix cores (3: gfx942, 4: gfx950)
+  unsigned directToLds =
+      0; // AMD: bits a lane of the widest load from global memory straight into shared memory that we use; 0: none
+  unsigned cdna = 0; // AMD: generation of the matrix cores (3: gfx942, 4: gfx950)
 };
 
 llvm::ArrayRef<Target> allTargets();

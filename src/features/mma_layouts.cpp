@@ -91,7 +91,8 @@ Unit amdC(const MmaInstruction &mma) {
 layout::TileLayout tile(const Unit &unit, int64_t rows, int64_t columns, unsigned unitRows, unsigned unitColumns,
                         std::array<unsigned, 2> warps, std::array<unsigned, 2> registerOrder) {
   // All three layouts of one instruction must give a warp id the same meaning: m fastest.
-  return layout::tileUnit({rows, columns}, unit.registers, unit.lanes, {unitRows, unitColumns}, warps, {0u, 1u}, registerOrder);
+  return layout::tileUnit({rows, columns}, unit.registers, unit.lanes, {unitRows, unitColumns}, warps, {0u, 1u},
+                          registerOrder);
 }
 } // namespace
 
@@ -116,11 +117,13 @@ WarpGrid chooseWarpGrid(const MmaInstruction &mma, int64_t tileM, int64_t tileN,
   return best;
 }
 
-layout::TileLayout accumulatorLayout(const Target &target, const MmaInstruction &mma, int64_t tileM, int64_t tileN, WarpGrid grid) {
+layout::TileLayout accumulatorLayout(const Target &target, const MmaInstruction &mma, int64_t tileM, int64_t tileN,
+                                     WarpGrid grid) {
   Unit u = target.vendor == Vendor::Nvidia ? nvidiaC(mma) : amdC(mma);
   return tile(u, tileM, tileN, mma.m, mma.n, {grid.m, grid.n}, {1u, 0u});
 }
-layout::TileLayout operandALayout(const Target &target, const MmaInstruction &mma, int64_t tileM, int64_t tileK, WarpGrid grid) {
+layout::TileLayout operandALayout(const Target &target, const MmaInstruction &mma, int64_t tileM, int64_t tileK,
+                                  WarpGrid grid) {
   Unit u = target.vendor == Vendor::Nvidia ? nvidiaA(mma) : amdA(mma);
   // Dimension 1 (k) has no warps: the bits of n are zero bases. tileUnit makes them so when the grid says 1 and the warp bits
   // remain: they are added here.
@@ -129,7 +132,8 @@ layout::TileLayout operandALayout(const Target &target, const MmaInstruction &mm
   for (unsigned n = 1; n < grid.n; n *= 2) bases[unsigned(layout::InDim::Warp)].push_back(Coord{0, 0});
   return layout::TileLayout({tileM, tileK}, bases);
 }
-layout::TileLayout operandBLayout(const Target &target, const MmaInstruction &mma, int64_t tileK, int64_t tileN, WarpGrid grid) {
+layout::TileLayout operandBLayout(const Target &target, const MmaInstruction &mma, int64_t tileK, int64_t tileN,
+                                  WarpGrid grid) {
   Unit u = target.vendor == Vendor::Nvidia ? nvidiaB(mma) : amdB(mma);
   // N first: an ldmatrix.x4 then holds two column blocks of one k step.
   layout::TileLayout l = tile(u, tileK, tileN, mma.k, mma.n, {1, grid.n}, {1u, 0u});

@@ -14,10 +14,13 @@ struct WarpGrid {
 WarpGrid chooseWarpGrid(const MmaInstruction &mma, int64_t tileM, int64_t tileN, unsigned warps);
 
 /// The accumulator's layout of an M x N tile.
-layout::TileLayout accumulatorLayout(const Target &target, const MmaInstruction &mma, int64_t tileM, int64_t tileN, WarpGrid grid);
+layout::TileLayout accumulatorLayout(const Target &target, const MmaInstruction &mma, int64_t tileM, int64_t tileN,
+                                     WarpGrid grid);
 /// Operand A's (M x K) or B's (K x N).
-layout::TileLayout operandALayout(const Target &target, const MmaInstruction &mma, int64_t tileM, int64_t tileK, WarpGrid grid);
-layout::TileLayout operandBLayout(const Target &target, const MmaInstruction &mma, int64_t tileK, int64_t tileN, WarpGrid grid);
+layout::TileLayout operandALayout(const Target &target, const MmaInstruction &mma, int64_t tileM, int64_t tileK,
+                                  WarpGrid grid);
+layout::TileLayout operandBLayout(const Target &target, const MmaInstruction &mma, int64_t tileK, int64_t tileN,
+                                  WarpGrid grid);
 /// Registers (elements) of one instruction that a lane holds of the accumulator, A and B.
 struct FragmentSizes {
   unsigned accumulator, a, b;

@@ -11,14 +11,14 @@ using layout::TileLayout;
 
 namespace {
 constexpr unsigned kWarpsOfGroup = 4;
-
-bool legalN(int64_t n, bool integers) {
-  if (n < 8 || n > 256 || n % 8) return false;
-  return !integers || n <= 24 || n == 32 || (n > 32 && n % 16 == 0);
-}
 } // namespace
 
-std::optional<WgmmaPlan> planWgmma(int64_t tileM, int64_t tileN, int64_t tileK, unsigned operandBits, bool integers, unsigned warps) {
+bool wgmmaWidth(int64_t n, bool integers) {
+  return n >= 8 && n <= 256 && n % 8 == 0 && (!integers || n % 16 == 0 || n == 8 || n == 24);
+}
+
+std::optional<WgmmaPlan> planWgmma(int64_t tileM, int64_t tileN, int64_t tileK, unsigned operandBits, bool integers,
+                                   unsigned warps) {
   if (warps % kWarpsOfGroup || tileM % 64 || operandBits > 32) return std::nullopt;
   WgmmaPlan plan;
   plan.k = 256 / operandBits;
@@ -32,9 +32,10 @@ std::optional<WgmmaPlan> planWgmma(int64_t tileM, int64_t tileN, int64_t tileK, 
   if (groups > 1) return std::nullopt;
   // The columns of a group that lie side by side: all of them, or the 2^k part of a repetition. Where they take several instructions, each
   // starts with a swizzle pattern of a B that is contiguous along N (64 columns or the 2^k part: 16-bit types).
-  const int64_t side = plan.groupsN == 1 ? tileN : (int64_t(1) << n->bits) / plan.groupsN, pattern = std::min<int64_t>(64, side & -side);
+  const int64_t side = plan.groupsN == 1 ? tileN : (int64_t(1) << n->bits) / plan.groupsN,
+                pattern = std::min<int64_t>(64, side & -side);
   for (int64_t parts = 1; parts <= side / 8; ++parts)
-    if (side % parts == 0 && legalN(side / parts, integers) && (parts == 1 || side / parts % pattern == 0)) {
+    if (side % parts == 0 && wgmmaWidth(side / parts, integers) && (parts == 1 || side / parts % pattern == 0)) {
       plan.n = unsigned(side / parts);
       return plan;
     }
@@ -45,7 +46,8 @@ std::optional<WgmmaPlan> planWgmma(int64_t tileM, int64_t tileN, int64_t tileK, 
 TileLayout wgmmaAccumulator(const WgmmaPlan &plan, int64_t tileM, int64_t tileN) {
   const unsigned mBits = layout::splitExtent(tileM)->bits, nBits = layout::splitExtent(tileN)->bits;
   TileLayout::Bases bases;
-  auto &registers = bases[unsigned(InDim::Register)], &lanes = bases[unsigned(InDim::Lane)], &warps = bases[unsigned(InDim::Warp)];
+  auto &registers = bases[unsigned(InDim::Register)], &lanes = bases[unsigned(InDim::Lane)],
+       &warps = bases[unsigned(InDim::Warp)];
   const int32_t ownN = (1 << nBits) / int32_t(plan.groupsN), groupM = int32_t(plan.groupsM) * 64;
   registers = {Coord{0, 1}, Coord{8, 0}};
   for (int32_t n = 8; n < ownN; n *= 2) registers.push_back(Coord{0, n});
@@ -62,7 +64,8 @@ TileLayout wgmmaOperandA(const WgmmaPlan &plan, int64_t tileM, int64_t tileK, un
   const unsigned mBits = layout::splitExtent(tileM)->bits, kBits = layout::splitExtent(tileK)->bits;
   const int32_t pack = 32 / int32_t(operandBits), groupM = int32_t(plan.groupsM) * 64;
   TileLayout::Bases bases;
-  auto &registers = bases[unsigned(InDim::Register)], &lanes = bases[unsigned(InDim::Lane)], &warps = bases[unsigned(InDim::Warp)];
+  auto &registers = bases[unsigned(InDim::Register)], &lanes = bases[unsigned(InDim::Lane)],
+       &warps = bases[unsigned(InDim::Warp)];
   for (int32_t k = 1; k < pack; k *= 2) registers.push_back(Coord{0, k});
   registers.push_back(Coord{8, 0});
   for (int32_t k = 4 * pack; k < 1 << kBits; k *= 2) registers.push_back(Coord{0, k});
@@ -92,7 +95,8 @@ std::optional<MatrixDescriptor> matrixDescriptor(const layout::SharedLayout &lay
       return d;
     }
     // Across k: the patterns of further columns follow after all rows of k. 16-bit types only.
-    if (auto l = layout::messageLayout({depth, rows}, bits, swizzle); l && bits == 16 && l->transposed({1, 0}) == layout) {
+    if (auto l = layout::messageLayout({depth, rows}, bits, swizzle);
+        l && bits == 16 && l->transposed({1, 0}) == layout) {
       d.transposed = true;
       d.leading = uint32_t(depth * swizzle);
       return d;

@@ -50,8 +50,12 @@ static Op *withAxis(Op *op, int64_t axis) {
   op->setAttr(Attr::axis, axis);
   return op;
 }
-Value *Builder::programId(unsigned axis) { return withAxis(create(Opcode::ProgramId, {}, i32()), axis)->result(); }
-Value *Builder::numPrograms(unsigned axis) { return withAxis(create(Opcode::NumPrograms, {}, i32()), axis)->result(); }
+Value *Builder::programId(unsigned axis) {
+  return withAxis(create(Opcode::ProgramId, {}, i32()), axis)->result();
+}
+Value *Builder::numPrograms(unsigned axis) {
+  return withAxis(create(Opcode::NumPrograms, {}, i32()), axis)->result();
+}
 
 Value *Builder::arange(int64_t start, int64_t end) {
   Op *op = create(Opcode::Arange, {}, context.tile(i32(), {end - start}));
@@ -99,30 +103,44 @@ Value *Builder::requireLayout(Value *x, llvm::StringRef literal) {
   return op->result();
 }
 
-Value *Builder::unary(Opcode opcode, Value *x) { return create(opcode, x, x->type)->result(); }
-Value *Builder::binary(Opcode opcode, Value *a, Value *b) { return create(opcode, {a, b}, a->type)->result(); }
-Value *Builder::fma(Value *a, Value *b, Value *c) { return create(Opcode::Fma, {a, b, c}, a->type)->result(); }
+Value *Builder::unary(Opcode opcode, Value *x) {
+  return create(opcode, x, x->type)->result();
+}
+Value *Builder::binary(Opcode opcode, Value *a, Value *b) {
+  return create(opcode, {a, b}, a->type)->result();
+}
+Value *Builder::fma(Value *a, Value *b, Value *c) {
+  return create(Opcode::Fma, {a, b, c}, a->type)->result();
+}
 Value *Builder::cmp(Pred pred, Value *a, Value *b) {
   Op *op = create(Opcode::Cmp, {a, b}, a->type.withScalar(Scalar::I1));
   op->setAttr(Attr::pred, int64_t(pred));
   return op->result();
 }
-Value *Builder::select(Value *condition, Value *a, Value *b) { return create(Opcode::Select, {condition, a, b}, a->type)->result(); }
+Value *Builder::select(Value *condition, Value *a, Value *b) {
+  return create(Opcode::Select, {condition, a, b}, a->type)->result();
+}
 Value *Builder::cast(Value *x, Scalar to, llvm::StringRef rounding) {
   if (x->type.scalar() == to) return x;
   Op *op = create(Opcode::Cast, x, x->type.withScalar(to));
   if (!rounding.empty()) op->setAttr(Attr::rounding, rounding.str());
   return op->result();
 }
-Value *Builder::bitcast(Value *x, Type element) { return create(Opcode::Bitcast, x, x->type.withElement(element))->result(); }
+Value *Builder::bitcast(Value *x, Type element) {
+  return create(Opcode::Bitcast, x, x->type.withElement(element))->result();
+}
 
-void Builder::assume(Value *condition) { create(Opcode::Assume, condition, {}); }
+void Builder::assume(Value *condition) {
+  create(Opcode::Assume, condition, {});
+}
 Value *Builder::multipleOf(Value *x, int64_t n) {
   Op *op = create(Opcode::MultipleOf, x, x->type);
   op->setAttr(Attr::values, std::vector<int64_t>{n});
   return op->result();
 }
-Value *Builder::addptr(Value *pointer, Value *offset) { return create(Opcode::AddPtr, {pointer, offset}, pointer->type)->result(); }
+Value *Builder::addptr(Value *pointer, Value *offset) {
+  return create(Opcode::AddPtr, {pointer, offset}, pointer->type)->result();
+}
 
 static llvm::SmallVector<Value *, 4> present(std::initializer_list<Value *> values) {
   llvm::SmallVector<Value *, 4> out;
@@ -130,13 +148,17 @@ static llvm::SmallVector<Value *, 4> present(std::initializer_list<Value *> valu
     if (v) out.push_back(v);
   return out;
 }
-static Type pointee(Type pointer) { return pointer.withElement(pointer.context().scalar(pointer.element().scalar())); }
+static Type pointee(Type pointer) {
+  return pointer.withElement(pointer.context().scalar(pointer.element().scalar()));
+}
 
 Value *Builder::load(Value *pointer, Value *mask, Value *other) {
   assert(!other || mask);
   return create(Opcode::Load, present({pointer, mask, other}), pointee(pointer->type))->result();
 }
-Op *Builder::store(Value *pointer, Value *value, Value *mask) { return create(Opcode::Store, present({pointer, value, mask}), {}); }
+Op *Builder::store(Value *pointer, Value *value, Value *mask) {
+  return create(Opcode::Store, present({pointer, value, mask}), {});
+}
 Value *Builder::atomicRmw(llvm::StringRef kind, Value *pointer, Value *value, Value *mask) {
   Op *op = create(Opcode::AtomicRmw, present({pointer, value, mask}), value->type);
   op->setAttr(Attr::kind, kind.str());
@@ -170,7 +192,8 @@ llvm::SmallVector<Value *, 2> Builder::reduce(llvm::ArrayRef<Value *> tiles, uns
   for (Value *t : tiles) results.push_back(shape.empty() ? t->type.element() : context.tile(t->type.element(), shape));
   return combining(Opcode::Reduce, tiles, results, axis, combine);
 }
-llvm::SmallVector<Value *, 2> Builder::scan(llvm::ArrayRef<Value *> tiles, unsigned axis, bool reverse, Combine combine) {
+llvm::SmallVector<Value *, 2> Builder::scan(llvm::ArrayRef<Value *> tiles, unsigned axis, bool reverse,
+                                            Combine combine) {
   llvm::SmallVector<Type, 2> results;
   for (Value *t : tiles) results.push_back(t->type);
   llvm::SmallVector<Value *, 2> out = combining(Opcode::Scan, tiles, results, axis, combine);
@@ -178,8 +201,8 @@ llvm::SmallVector<Value *, 2> Builder::scan(llvm::ArrayRef<Value *> tiles, unsig
   return out;
 }
 
-llvm::SmallVector<Value *, 2> Builder::combining(Opcode opcode, llvm::ArrayRef<Value *> tiles, llvm::ArrayRef<Type> results,
-                                                 unsigned axis, Combine combine) {
+llvm::SmallVector<Value *, 2> Builder::combining(Opcode opcode, llvm::ArrayRef<Value *> tiles,
+                                                 llvm::ArrayRef<Type> results, unsigned axis, Combine combine) {
   Op *op = withAxis(create(opcode, tiles, results), axis);
   Block &body = op->addRegion();
   llvm::SmallVector<Value *, 4> lhs, rhs;
@@ -224,30 +247,40 @@ Op *Builder::ifOp(Value *condition, llvm::ArrayRef<Type> results) {
   op->addRegion();
   return op;
 }
-void Builder::yield(llvm::ArrayRef<Value *> values) { create(Opcode::Yield, values, {}); }
+void Builder::yield(llvm::ArrayRef<Value *> values) {
+  create(Opcode::Yield, values, {});
+}
 void Builder::condition(Value *goOn, llvm::ArrayRef<Value *> values) {
   llvm::SmallVector<Value *, 8> operands{goOn};
   operands.append(values.begin(), values.end());
   create(Opcode::Condition, operands, {});
 }
-void Builder::ret() { create(Opcode::Return, {}, {}); }
+void Builder::ret() {
+  create(Opcode::Return, {}, {});
+}
 void Builder::print(llvm::StringRef format, llvm::ArrayRef<Value *> values) {
   create(Opcode::Print, values, {})->setAttr(Attr::format, format.str());
 }
 
-Value *Builder::localAlloc(Scalar element, llvm::ArrayRef<int64_t> shape, unsigned depth, const layout::SharedLayout *layout) {
+Value *Builder::localAlloc(Scalar element, llvm::ArrayRef<int64_t> shape, unsigned depth,
+                           const layout::SharedLayout *layout) {
   return create(Opcode::LocalAlloc, {}, context.buffer(element, shape, depth, Space::Shared, layout))->result();
 }
 Value *Builder::subview(Value *buffer, Value *slot) {
   Type t = buffer->type;
   if (t.kind() == Type::Kind::Barrier) return create(Opcode::SubView, {buffer, slot}, context.barrier(1))->result();
-  return create(Opcode::SubView, {buffer, slot}, context.buffer(t.scalar(), t.shape(), 1, t.space(), t.sharedLayout()))->result();
+  return create(Opcode::SubView, {buffer, slot}, context.buffer(t.scalar(), t.shape(), 1, t.space(), t.sharedLayout()))
+      ->result();
 }
 Value *Builder::localLoad(Value *buffer, const layout::TileLayout *layout) {
   Type t = buffer->type;
   return create(Opcode::LocalLoad, buffer, context.tile(context.scalar(t.scalar()), t.shape(), layout))->result();
 }
-void Builder::localStore(Value *buffer, Value *tile) { create(Opcode::LocalStore, {buffer, tile}, {}); }
-void Builder::asyncCopy(Value *buffer, Value *pointer, Value *mask) { create(Opcode::AsyncCopy, present({buffer, pointer, mask}), {}); }
+void Builder::localStore(Value *buffer, Value *tile) {
+  create(Opcode::LocalStore, {buffer, tile}, {});
+}
+void Builder::asyncCopy(Value *buffer, Value *pointer, Value *mask) {
+  create(Opcode::AsyncCopy, present({buffer, pointer, mask}), {});
+}
 
 } // namespace tlx::ir

@@ -60,7 +60,9 @@ public:
   Value *load(Value *pointer, Value *mask = nullptr, Value *other = nullptr);
   Op *store(Value *pointer, Value *value, Value *mask = nullptr);
   Value *atomicRmw(llvm::StringRef kind, Value *pointer, Value *value, Value *mask = nullptr);
-  Value *atomicAdd(Value *pointer, Value *value, Value *mask = nullptr) { return atomicRmw("add", pointer, value, mask); }
+  Value *atomicAdd(Value *pointer, Value *value, Value *mask = nullptr) {
+    return atomicRmw("add", pointer, value, mask);
+  }
   Value *atomicCas(Value *pointer, Value *expected, Value *value, Value *mask = nullptr);
   Value *descLoad(Value *descriptor, llvm::ArrayRef<Value *> indices);
   void descStore(Value *descriptor, Value *tile, llvm::ArrayRef<Value *> indices, llvm::StringRef reduce = {});
@@ -89,8 +91,8 @@ public:
   void asyncCopy(Value *buffer, Value *pointer, Value *mask = nullptr);
 
 private:
-  llvm::SmallVector<Value *, 2> combining(Opcode opcode, llvm::ArrayRef<Value *> tiles, llvm::ArrayRef<Type> results, unsigned axis,
-                                          Combine combine);
+  llvm::SmallVector<Value *, 2> combining(Opcode opcode, llvm::ArrayRef<Value *> tiles, llvm::ArrayRef<Type> results,
+                                          unsigned axis, Combine combine);
   Block *block;
   Op *before = nullptr;
 };

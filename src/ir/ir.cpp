@@ -20,11 +20,13 @@ Range parseRange(llvm::StringRef text) {
 const std::vector<OpInfo> &table() {
   static const std::vector<OpInfo> infos = [] {
     std::vector<OpInfo> v;
-    auto add = [&](const char *name, const char *operands, const char *results, unsigned regions, uint32_t traits, const char *doc) {
+    auto add = [&](const char *name, const char *operands, const char *results, unsigned regions, uint32_t traits,
+                   const char *doc) {
       Range o = parseRange(operands), r = parseRange(results);
       v.push_back({name, o.min, o.max, r.min, r.max, regions, traits, doc});
     };
-#define OP(ENUM, NAME, OPERANDS, RESULTS, REGIONS, TRAITS, DOC) add(NAME, OPERANDS, RESULTS, REGIONS, uint32_t(TRAITS), DOC);
+#define OP(ENUM, NAME, OPERANDS, RESULTS, REGIONS, TRAITS, DOC)                                                        \
+  add(NAME, OPERANDS, RESULTS, REGIONS, uint32_t(TRAITS), DOC);
 #include "ir/ops.def"
 #undef OP
     return v;
@@ -39,7 +41,9 @@ const char *kAttrNames[] = {
 };
 } // namespace
 
-const OpInfo &info(Opcode opcode) { return table()[unsigned(opcode)]; }
+const OpInfo &info(Opcode opcode) {
+  return table()[unsigned(opcode)];
+}
 
 std::optional<Opcode> opcodeByName(llvm::StringRef name) {
   static const llvm::StringMap<Opcode> map = [] {
@@ -60,7 +64,9 @@ llvm::ArrayRef<Opcode> allOpcodes() {
   return all;
 }
 
-llvm::StringRef attrName(Attr a) { return kAttrNames[unsigned(a)]; }
+llvm::StringRef attrName(Attr a) {
+  return kAttrNames[unsigned(a)];
+}
 std::optional<Attr> attrByName(llvm::StringRef name) {
   for (unsigned i = 0; i < std::size(kAttrNames); ++i)
     if (name == kAttrNames[i]) return Attr(i);
@@ -128,7 +134,9 @@ void Op::eraseResult(unsigned i) {
   for (unsigned k = i; k < results_.size(); ++k) results_[k]->index_ = k;
 }
 
-Block &Op::body(unsigned i) const { return *regions_[i]; }
+Block &Op::body(unsigned i) const {
+  return *regions_[i];
+}
 Block &Op::addRegion() {
   regions_.push_back(std::make_unique<Block>(this));
   return *regions_.back();
@@ -139,8 +147,10 @@ bool Op::hasAttr(Attr a) const {
 }
 void Op::setAttr(Attr a, AttrValue v) {
   auto it = llvm::lower_bound(attrs_, a, [](const auto &p, Attr key) { return p.first < key; });
-  if (it != attrs_.end() && it->first == a) it->second = std::move(v);
-  else attrs_.insert(it, {a, std::move(v)});
+  if (it != attrs_.end() && it->first == a)
+    it->second = std::move(v);
+  else
+    attrs_.insert(it, {a, std::move(v)});
 }
 void Op::removeAttr(Attr a) {
   llvm::erase_if(attrs_, [&](const auto &p) { return p.first == a; });
@@ -168,7 +178,9 @@ llvm::ArrayRef<int64_t> Op::listAttr(Attr a) const {
   return v ? llvm::ArrayRef<int64_t>(*v) : llvm::ArrayRef<int64_t>();
 }
 
-Op *Op::parentOp() const { return parent_ ? parent_->parentOp() : nullptr; }
+Op *Op::parentOp() const {
+  return parent_ ? parent_->parentOp() : nullptr;
+}
 
 void Op::erase() {
   assert(llvm::all_of(results_, [](const auto &r) { return r->unused(); }) && "erased op still has users");

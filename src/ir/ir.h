@@ -79,7 +79,7 @@ struct Use {
 class Value {
 public:
   Type type;
-  Op *def() const { return def_; }       // null for block arguments
+  Op *def() const { return def_; }        // null for block arguments
   Block *block() const { return block_; } // of an argument: its block; null for results
   unsigned index() const { return index_; }
   llvm::ArrayRef<Use> uses() const { return uses_; }
@@ -185,8 +185,12 @@ public:
   public:
     explicit iterator(Op *op) : op(op) {}
     Op &operator*() const { return *op; }
-    iterator &operator++() { op = op->next(); return *this; }
+    iterator &operator++() {
+      op = op->next();
+      return *this;
+    }
     bool operator!=(const iterator &o) const { return op != o.op; }
+
   private:
     Op *op;
   };
@@ -203,10 +207,10 @@ private:
 
 /// What may still be present: the verifier checks it, passes set it.
 struct Properties {
-  bool layouts = false;       // every tile has a layout, and operands agree with the rules of their op
+  bool layouts = false;            // every tile has a layout, and operands agree with the rules of their op
   bool loweredConversions = false; // no convert_layout needs shared memory
-  bool plannedMemory = false; // every local_alloc has an offset
-  bool synchronized = false;  // barriers stand where shared memory needs them
+  bool plannedMemory = false;      // every local_alloc has an offset
+  bool synchronized = false;       // barriers stand where shared memory needs them
   bool operator==(const Properties &) const = default;
 };
 
@@ -225,9 +229,9 @@ public:
   Loc loc;
   unsigned numWarps = 4;
   unsigned warpSize = 32;
-  unsigned sharedBytes = 0; // set by memory planning
-  Block body;               // its arguments are the kernel's
-  std::vector<Fact> facts;  // about arguments, by index
+  unsigned sharedBytes = 0;                    // set by memory planning
+  Block body;                                  // its arguments are the kernel's
+  std::vector<Fact> facts;                     // about arguments, by index
   std::vector<DescriptorArgument> descriptors; // in the order of their arguments
 };
 

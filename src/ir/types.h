@@ -15,18 +15,40 @@
 namespace tlx::ir {
 
 enum class Scalar : uint8_t {
-  I1, I8, I16, I32, I64, U8, U16, U32, U64, F8E4M3, F8E5M2, F8E4M3FNUZ, F8E5M2FNUZ, F16, BF16, F32, F64
+  I1,
+  I8,
+  I16,
+  I32,
+  I64,
+  U8,
+  U16,
+  U32,
+  U64,
+  F8E4M3,
+  F8E5M2,
+  F8E4M3FNUZ,
+  F8E5M2FNUZ,
+  F16,
+  BF16,
+  F32,
+  F64
 };
 inline constexpr unsigned kScalars = 17;
 
 llvm::StringRef scalarName(Scalar s); // "f8e4m3"
 std::optional<Scalar> scalarByName(llvm::StringRef name);
-unsigned scalarBits(Scalar s);                                        // i1 is 1 in registers and 8 in memory
-inline unsigned scalarBytes(Scalar s) { return (scalarBits(s) + 7) / 8; } // in memory
+unsigned scalarBits(Scalar s); // i1 is 1 in registers and 8 in memory
+inline unsigned scalarBytes(Scalar s) {
+  return (scalarBits(s) + 7) / 8;
+} // in memory
 bool isSignedInt(Scalar s);   // i8 … i64
 bool isUnsignedInt(Scalar s); // i1, u8 … u64
-inline bool isInt(Scalar s) { return isSignedInt(s) || isUnsignedInt(s); }
-inline bool isFloat(Scalar s) { return !isInt(s); }
+inline bool isInt(Scalar s) {
+  return isSignedInt(s) || isUnsignedInt(s);
+}
+inline bool isFloat(Scalar s) {
+  return !isInt(s);
+}
 bool isFp8(Scalar s);
 /// The number that an integer type holds of `v`: its low bits, sign- or zero-extended (u64: the bits). Constants are stored so.
 int64_t wrapInt(int64_t v, Scalar s);
@@ -101,7 +123,8 @@ public:
   Type scalar(Scalar s);
   Type pointer(Scalar pointee);
   Type tile(Type element, llvm::ArrayRef<int64_t> shape, const layout::TileLayout *layout = nullptr);
-  Type buffer(Scalar element, llvm::ArrayRef<int64_t> shape, unsigned depth, Space space, const layout::SharedLayout *shared = nullptr);
+  Type buffer(Scalar element, llvm::ArrayRef<int64_t> shape, unsigned depth, Space space,
+              const layout::SharedLayout *shared = nullptr);
   Type barrier(unsigned count);
   Type tensorDesc(Scalar element, llvm::ArrayRef<int64_t> block);
   Type token();

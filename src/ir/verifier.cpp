@@ -212,7 +212,7 @@ void Verifier::kernelRules() {
     const bool typed = d.type && d.type.kind() == Type::Kind::TensorDesc && rank >= 1 && rank <= 5;
     bool good = typed && d.first + 2 * rank <= k.body.numArgs();
     for (unsigned i = 0; good && i < 2 * rank; ++i) {
-      Type want = i == 0      ? module.context.pointer(d.type.scalar())
+      Type want = i == 0     ? module.context.pointer(d.type.scalar())
                   : i < rank ? module.context.scalar(Scalar::I64)
                              : module.context.scalar(Scalar::I32);
       good = k.body.arg(d.first + i)->type == want;

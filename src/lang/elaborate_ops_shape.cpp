@@ -27,7 +27,8 @@ llvm::ArrayRef<Builtin> shapeBuiltins() {
 
 ir::Value *Elaborator::tileOf(const CallArgs &a, unsigned i) {
   if (a.vals[i].isTile()) return a.vals[i].v;
-  return error(a.vals[i].isDesc() ? Diag::ElDescTile : Diag::ElNeedsTile, a.locs[i], a.name, describe(a.vals[i])), nullptr;
+  return error(a.vals[i].isDesc() ? Diag::ElDescTile : Diag::ElNeedsTile, a.locs[i], a.name, describe(a.vals[i])),
+         nullptr;
 }
 
 std::optional<unsigned> Elaborator::axisOf(const CallArgs &a, unsigned i, unsigned rank) {
@@ -91,8 +92,7 @@ Val Elaborator::opExpandDims(CallArgs &a) {
 Val Elaborator::opBroadcastTo(CallArgs &a) {
   auto shape = shapeOf(a.vals[1], a.locs[1]);
   if (!shape) return Val::poison();
-  if (!a.vals[0].isArithmetic() && !a.vals[0].isPointerLike())
-    return notNumber(a.locs[0], a.name, a.vals[0]);
+  if (!a.vals[0].isArithmetic() && !a.vals[0].isPointerLike()) return notNumber(a.locs[0], a.name, a.vals[0]);
   ir::Value *x = materialize(a.vals[0], a.locs[0]);
   if (!x) return Val::poison();
   if (x->type.isTile()) {

@@ -13,23 +13,23 @@ namespace tlx::lang {
   X(Import, "import")                                                                                                  \
   X(Const, "const")                                                                                                    \
   X(Fn, "fn")                                                                                                          \
-  X(Kernel, "kernel") X(Let, "let") X(Var, "var") X(If, "if") X(Else, "else") X(For, "for") X(In, "in")                \
-      X(While, "while") X(Break, "break") X(Continue, "continue") X(Return, "return") X(Static, "static")              \
-          X(True, "true") X(False, "false") X(Inf, "inf") X(Nan, "nan") X(AsyncTasks, "async_tasks")                   \
-              X(AsyncTask, "async_task")
+  X(Kernel, "kernel")                                                                                                  \
+  X(Let, "let") X(Var, "var") X(If, "if") X(Else, "else") X(For, "for") X(In, "in") X(While, "while")                  \
+      X(Break, "break") X(Continue, "continue") X(Return, "return") X(Static, "static") X(True, "true")                \
+          X(False, "false") X(Inf, "inf") X(Nan, "nan") X(AsyncTasks, "async_tasks") X(AsyncTask, "async_task")
 
 // Longest first where one is the start of another: the lexer takes the first that fits.
 #define TLX_PUNCTUATION(X)                                                                                             \
   X(ShlAssign, "<<=")                                                                                                  \
   X(ShrAssign, ">>=")                                                                                                  \
   X(EqEq, "==")                                                                                                        \
-  X(NotEq, "!=") X(LessEq, "<=") X(GreaterEq, ">=") X(Shl, "<<") X(Shr, ">>") X(AndAnd, "&&") X(OrOr, "||")            \
-      X(PlusAssign, "+=") X(MinusAssign, "-=") X(StarAssign, "*=") X(SlashAssign, "/=") X(PercentAssign, "%=")         \
-          X(AndAssign, "&=") X(OrAssign, "|=") X(XorAssign, "^=") X(LParen, "(") X(RParen, ")") X(LBracket, "[")       \
-              X(RBracket, "]") X(LBrace, "{") X(RBrace, "}") X(Less, "<") X(Greater, ">") X(Assign, "=") X(Plus, "+")  \
-                  X(Minus, "-") X(Star, "*") X(Slash, "/") X(Percent, "%") X(And, "&") X(Or, "|") X(Xor, "^")          \
-                      X(Not, "!") X(Tilde, "~") X(Comma, ",") X(Semicolon, ";") X(Colon, ":") X(Dot, ".")              \
-                          X(Question, "?")
+  X(NotEq, "!=")                                                                                                       \
+  X(LessEq, "<=") X(GreaterEq, ">=") X(Shl, "<<") X(Shr, ">>") X(AndAnd, "&&") X(OrOr, "||") X(PlusAssign, "+=")       \
+      X(MinusAssign, "-=") X(StarAssign, "*=") X(SlashAssign, "/=") X(PercentAssign, "%=") X(AndAssign, "&=")          \
+          X(OrAssign, "|=") X(XorAssign, "^=") X(LParen, "(") X(RParen, ")") X(LBracket, "[") X(RBracket, "]")         \
+              X(LBrace, "{") X(RBrace, "}") X(Less, "<") X(Greater, ">") X(Assign, "=") X(Plus, "+") X(Minus, "-")     \
+                  X(Star, "*") X(Slash, "/") X(Percent, "%") X(And, "&") X(Or, "|") X(Xor, "^") X(Not, "!")            \
+                      X(Tilde, "~") X(Comma, ",") X(Semicolon, ";") X(Colon, ":") X(Dot, ".") X(Question, "?")
 
 enum class Tok : uint8_t {
   Eof,

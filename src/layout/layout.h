@@ -85,8 +85,8 @@ private:
 /// Each thread holds sizePerThread elements in a row of `order` (fastest dimension first), lanes and warps tile the rest; all
 /// five arguments are powers of two. Thread bits past the tile wrap (replicate), register bits past it are left out; what is
 /// smaller repeats in registers, the 2^k part first (the fastest dimension of `order` first), then the odd factors.
-TileLayout blocked(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> sizePerThread, llvm::ArrayRef<unsigned> lanes,
-                   llvm::ArrayRef<unsigned> warps, llvm::ArrayRef<unsigned> order);
+TileLayout blocked(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned> sizePerThread,
+                   llvm::ArrayRef<unsigned> lanes, llvm::ArrayRef<unsigned> warps, llvm::ArrayRef<unsigned> order);
 /// The default for a shape: `perThread` elements of the fastest dimension (order.front()) a thread, lanes and then warps along
 /// `order`.
 TileLayout defaultBlocked(llvm::ArrayRef<int64_t> shape, unsigned perThread, llvm::ArrayRef<unsigned> order,
@@ -188,8 +188,8 @@ std::optional<AccessMap> accessMap(const TileLayout &regs, const SharedLayout &m
 
 /// How registers move to or from memory: `vector` elements at a time, vector i taking registers order[i·vector …].
 struct VectorPlan {
-  unsigned vector = 1;                // elements in one access
-  std::vector<unsigned> order;        // register numbers, `vector` consecutive offsets at a time
+  unsigned vector = 1;         // elements in one access
+  std::vector<unsigned> order; // register numbers, `vector` consecutive offsets at a time
 };
 /// The widest plan (at most maxBytes an access, aligned by construction) for elements of `bits` bits. All registers are in
 /// `order`, copies too (redundantMask tells which stores can be left out).
@@ -201,7 +201,7 @@ struct BankReport {
   unsigned wavefronts = 0, minimum = 0;
 };
 struct BankModel {
-  unsigned banks = 32;   // of 4 bytes
+  unsigned banks = 32; // of 4 bytes
 };
 /// The worst over the register vectors of `plan` in warp 0. Lanes are served in groups so that a group moves at most banks·4 bytes
 /// (8 lanes at 16 bytes, 16 at 8, 32 at 4 or less); lanes that read the same word share it.
@@ -237,10 +237,10 @@ unsigned directVector(const TileLayout &regs, const SharedLayout &mem, unsigned 
 /// tile registers, numbered by its first tile register / (32/bits)). `rowBases`: offset parts of the lane's row address by
 /// lane bit; `registers[i]`: the constant part of instruction i; `warpBases` as in AccessMap.
 struct MatrixPlan {
-  unsigned count = 4;       // matrices an instruction: 1, 2 or 4
-  bool transposed = false;  // .trans (16-bit elements only)
+  unsigned count = 4;      // matrices an instruction: 1, 2 or 4
+  bool transposed = false; // .trans (16-bit elements only)
   std::vector<unsigned> order;
-  AccessMap address;        // address.registers has one entry an instruction
+  AccessMap address; // address.registers has one entry an instruction
 };
 /// The plan with which ldmatrix (or stmatrix: the same map) moves `regs` from `mem`, or nullopt where the map does not allow it:
 /// each 8x8 matrix row must be 16 contiguous, 16-byte aligned bytes.
@@ -250,10 +250,10 @@ BankReport bankWavefronts(const MatrixPlan &plan, unsigned bits, BankModel model
 // --- conversions ------------------------------------------------------------------------------------------------
 
 enum class ConversionKind : uint8_t {
-  None,     // same layout
+  None,      // same layout
   Registers, // each thread already holds its elements: result register i is source register registers[i]
-  Shuffle,  // inside a warp, by shuffles; a round whose srcLane is the identity needs none, only selects
-  Shared    // through shared memory
+  Shuffle,   // inside a warp, by shuffles; a round whose srcLane is the identity needs none, only selects
+  Shared     // through shared memory
 };
 /// One shuffle: every lane sends register `send` selected by its lane bits and receives from `source lane`.
 struct ConversionPlan {

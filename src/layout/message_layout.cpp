@@ -48,7 +48,8 @@ std::optional<SharedLayout> messageLayout(llvm::ArrayRef<int64_t> shape, unsigne
     return uint32_t(((at >> 7) & mask) * 16 / bytes);
   };
   int64_t next = pitch;
-  bool odd = !swizzle && columns.odd > 1; // below an odd factor, bits are no bits of the offset: slower dimensions count boxes of 1
+  bool odd = !swizzle &&
+             columns.odd > 1; // below an odd factor, bits are no bits of the offset: slower dimensions count boxes of 1
   for (unsigned d = rank; d-- > 0;) {
     const Extent e = *splitExtent(shape[d]);
     if (d == inner) {
@@ -84,9 +85,10 @@ std::string messageProblem(llvm::ArrayRef<int64_t> shape, unsigned bits) {
   if (columns * bytes % 16)
     return llvm::formatv("its rows have {0} bytes, which is no multiple of 16; make the last extent a multiple of {1}",
                          columns * bytes, 16 / bytes);
-  return llvm::formatv("its rows of {0} elements are more than the {1} of a message, and have no equal parts of whole {2} "
-                       "bytes; make the last extent a power of two, or the others a multiple of 8",
-                       columns, kMaxBox, kMessageAlign);
+  return llvm::formatv(
+      "its rows of {0} elements are more than the {1} of a message, and have no equal parts of whole {2} "
+      "bytes; make the last extent a power of two, or the others a multiple of 8",
+      columns, kMaxBox, kMessageAlign);
 }
 
 std::optional<Messages> messagesOf(const SharedLayout &layout, unsigned bits) {

@@ -7,7 +7,9 @@
 namespace tlx::layout {
 
 /// Bytes that a swizzle pattern needs its start aligned to.
-inline unsigned swizzleAlignment(unsigned swizzle) { return swizzle ? 8 * swizzle : 128; }
+inline unsigned swizzleAlignment(unsigned swizzle) {
+  return swizzle ? 8 * swizzle : 128;
+}
 
 /// The layout of a row-major tile with a swizzle of 128, 64, 32 or 0 bytes. nullopt where the hardware has none: an inner extent that the
 /// pattern's width does not divide (its 2^k part, with bits of an element), rows that leave a pattern unfinished before the next column or the
@@ -18,7 +20,7 @@ std::optional<SharedLayout> messageLayout(llvm::ArrayRef<int64_t> shape, unsigne
 
 /// How TMA moves a tile of such a layout: boxes of at most 256 elements a dimension, one message each.
 struct Messages {
-  unsigned swizzle = 0;             // bytes
+  unsigned swizzle = 0;               // bytes
   llvm::SmallVector<uint32_t, 5> box; // elements, by dimension
   struct One {
     Coord at;       // where its box starts in the tile

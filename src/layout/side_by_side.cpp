@@ -51,14 +51,17 @@ bool isSideBySide(const TileLayout &regs, const SharedLayout &mem, unsigned vect
   for (unsigned r = 0; r < map->registers.size(); ++r) {
     const AccessMap::Part &first = map->registers[r - r % vector], &own = map->registers[r];
     others |= own.xorBits;
-    if (first.add % vector || first.xorBits % vector || own.xorBits != first.xorBits || own.add != first.add + r % vector) return false;
+    if (first.add % vector || first.xorBits % vector || own.xorBits != first.xorBits ||
+        own.add != first.add + r % vector)
+      return false;
   }
   return !(laneXor & others);
 }
 
 unsigned directVector(const TileLayout &regs, const SharedLayout &mem, unsigned bits, unsigned vec, unsigned widest) {
   for (unsigned width : {128u, 32u})
-    if (width <= widest && bits <= width && width / bits <= vec && isSideBySide(regs, mem, width / bits)) return width / bits;
+    if (width <= widest && bits <= width && width / bits <= vec && isSideBySide(regs, mem, width / bits))
+      return width / bits;
   return 0;
 }
 

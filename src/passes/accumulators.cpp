@@ -23,14 +23,16 @@ namespace {
 bool isZeros(const Value *v) {
   const Op *def = v->def();
   if (!def || !def->is(Opcode::Constant) || !v->type.isTile()) return false;
-  return isFloat(v->type.scalar()) ? llvm::bit_cast<uint64_t>(def->floatAttr(Attr::value)) == 0 : def->intAttr(Attr::value) == 0;
+  return isFloat(v->type.scalar()) ? llvm::bit_cast<uint64_t>(def->floatAttr(Attr::value)) == 0
+                                   : def->intAttr(Attr::value) == 0;
 }
 
 /// The dot that alone reads the carried value, as its accumulator.
 Op *onlyDot(Value *arg, Block &body) {
   if (!arg->hasOneUse()) return nullptr;
   const Use use = arg->uses().front();
-  const bool fits = use.op->is(Opcode::AsyncDot) && use.index == 2 && use.op->numOperands() == 3 && use.op->parent() == &body;
+  const bool fits =
+      use.op->is(Opcode::AsyncDot) && use.index == 2 && use.op->numOperands() == 3 && use.op->parent() == &body;
   return fits ? use.op : nullptr;
 }
 
@@ -45,7 +47,8 @@ void start(Module &module, Op &loop, llvm::ArrayRef<unsigned> carried) {
   Value *trips = tripCount(b, loop.operand(0), loop.operand(1), loop.operand(2));
   llvm::SmallVector<Type, 8> types;
   llvm::SmallVector<Value *, 8> inits;
-  for (unsigned i = 0; i < loop.numResults(); ++i) types.push_back(loop.result(i)->type), inits.push_back(loop.operand(3 + i));
+  for (unsigned i = 0; i < loop.numResults(); ++i)
+    types.push_back(loop.result(i)->type), inits.push_back(loop.operand(3 + i));
   Op *branch = b.ifOp(b.cmp(Pred::Gt, trips, b.constant(trips->type, 0)), types);
   for (unsigned i = 0; i < loop.numResults(); ++i) loop.result(i)->replaceAllUsesWith(branch->result(i));
   loop.moveTo(branch->body(0));

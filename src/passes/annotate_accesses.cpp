@@ -18,7 +18,8 @@ bool annotateAccesses(Module &module, const features::Target &target, Diagnostic
   module.kernel.body.walk([&](Op &op) {
     if (op.is(Opcode::Cmp) && op.result()->type.isTile()) {
       const auto &runs = axis.info(op.result()).constancy;
-      if (llvm::any_of(runs, [](int64_t n) { return n > 1; })) op.setAttr(Attr::groups, std::vector<int64_t>(runs.begin(), runs.end()));
+      if (llvm::any_of(runs, [](int64_t n) { return n > 1; }))
+        op.setAttr(Attr::groups, std::vector<int64_t>(runs.begin(), runs.end()));
     }
     if (op.is(Opcode::Load) || op.is(Opcode::Store) || op.is(Opcode::AsyncCopy)) {
       unsigned pointer = op.is(Opcode::AsyncCopy) ? 1 : 0;

@@ -15,8 +15,8 @@
 #include "features/mma_layouts.h"
 #include "ir/builder.h"
 #include "passes/async_dots.h"
-#include "passes/direct_copies.h"
 #include "passes/axis_analysis.h"
+#include "passes/direct_copies.h"
 #include "passes/passes.h"
 
 namespace tlx::passes {
@@ -93,13 +93,19 @@ struct Assigner {
       if (op.numOperands() > mask) tie(op.operand(0), op.operand(mask));
       break;
     }
-    case Opcode::RequireLayout: id(op.result()); break; // an edge: the operand may have another layout
-    case Opcode::Dot: tie(op.operand(2), op.result()); break;
+    case Opcode::RequireLayout:
+      id(op.result());
+      break; // an edge: the operand may have another layout
+    case Opcode::Dot:
+      tie(op.operand(2), op.result());
+      break;
     case Opcode::Reduce:
-      for (unsigned i = 1; i < op.numOperands(); ++i) tie(op.operand(0), op.operand(i)), tie(op.result(0), op.result(i));
+      for (unsigned i = 1; i < op.numOperands(); ++i)
+        tie(op.operand(0), op.operand(i)), tie(op.result(0), op.result(i));
       break;
     case Opcode::Scan:
-      for (unsigned i = 0; i < op.numOperands(); ++i) tie(op.operand(0), op.operand(i)), tie(op.operand(0), op.result(i));
+      for (unsigned i = 0; i < op.numOperands(); ++i)
+        tie(op.operand(0), op.operand(i)), tie(op.operand(0), op.result(i));
       break;
     case Opcode::For:
       for (unsigned i = 0; i < op.numResults(); ++i) {
@@ -121,8 +127,12 @@ struct Assigner {
       for (unsigned i = 0; i < op.numResults(); ++i)
         for (unsigned r = 0; r < 2; ++r) tie(op.result(i), op.body(r).terminator()->operand(i));
       break;
-    case Opcode::Split: tie(op.result(0), op.result(1)); break;
-    case Opcode::Join: tie(op.operand(0), op.operand(1)); break;
+    case Opcode::Split:
+      tie(op.result(0), op.result(1));
+      break;
+    case Opcode::Join:
+      tie(op.operand(0), op.operand(1));
+      break;
     default:
       if (!op.has(Elementwise)) break;
       Value *first = nullptr;
@@ -172,17 +182,26 @@ struct Assigner {
     if (Op *def = v->def()) { // to the operands of a shape operation that makes v
       Value *x = def->numOperands() ? def->operand(0) : nullptr;
       switch (def->opcode) {
-      case Opcode::ExpandDims: set(x, layout::slice(*l, def->intAttr(Attr::axis))); break;
-      case Opcode::Broadcast: set(x, shrunk(*l, x->type.shape())); break;
-      case Opcode::Trans: set(x, layout::transpose(*l, inverse(permOf(*def)))); break;
+      case Opcode::ExpandDims:
+        set(x, layout::slice(*l, def->intAttr(Attr::axis)));
+        break;
+      case Opcode::Broadcast:
+        set(x, shrunk(*l, x->type.shape()));
+        break;
+      case Opcode::Trans:
+        set(x, layout::transpose(*l, inverse(permOf(*def))));
+        break;
       case Opcode::Reshape:
         if (auto r = layout::reshape(*l, x->type.shape())) set(x, *r);
         break;
       case Opcode::Join:
         if (auto r = layout::split(*l)) set(x, *r);
         break;
-      case Opcode::Split: set(x, layout::join(*l)); break;
-      default: break;
+      case Opcode::Split:
+        set(x, layout::join(*l));
+        break;
+      default:
+        break;
       }
     }
     for (const Use &use : v->uses()) {
@@ -191,15 +210,20 @@ struct Assigner {
       case Opcode::Reduce:
         if (op.result()->type.isTile()) set(op.result(), layout::slice(*l, op.intAttr(Attr::axis)));
         break;
-      case Opcode::Trans: set(op.result(), layout::transpose(*l, permOf(op))); break;
+      case Opcode::Trans:
+        set(op.result(), layout::transpose(*l, permOf(op)));
+        break;
       case Opcode::Reshape:
         if (auto r = layout::reshape(*l, op.result()->type.shape())) set(op.result(), *r);
         break;
-      case Opcode::Join: set(op.result(), layout::join(*l)); break;
+      case Opcode::Join:
+        set(op.result(), layout::join(*l));
+        break;
       case Opcode::Split:
         if (auto r = layout::split(*l)) set(op.result(), *r);
         break;
-      default: break;
+      default:
+        break;
       }
     }
   }
@@ -213,7 +237,8 @@ struct Assigner {
     if (k % 32) return llvm::formatv("K to be a multiple of 32 for 8-bit types, not {0}", k);
     if (!features::planWgmma(m, n, k, 8, false, warps))
       return llvm::formatv("a tile that {0} warpgroups can share: {1} x {2} is none", warps / 4, m, n);
-    return llvm::formatv("K as the contiguous dimension of both operands: load B as a tile [{0}, {1}] and pass its .T", n, k);
+    return llvm::formatv("K as the contiguous dimension of both operands: load B as a tile [{0}, {1}] and pass its .T",
+                         n, k);
   }
 
   bool planDot(Op &op, const AxisAnalysis &axis) {
@@ -232,14 +257,17 @@ struct Assigner {
          typeB = features::mmaType(target, scalarName(op.operand(1)->type.scalar()), precision);
     llvm::ArrayRef<features::MmaInstruction> list;
     if (typeA && typeB) list = features::mmaInstructions(target, *typeA, *typeB);
-    if (list.empty() && scalarBytes(a.scalar()) == 1) { // 8-bit types have no meaning beyond the units'; wide floats have scalar code
+    if (list.empty() &&
+        scalarBytes(a.scalar()) == 1) { // 8-bit types have no meaning beyond the units'; wide floats have scalar code
       const Scalar right = op.operand(1)->type.scalar();
       auto onWgmma = [](Scalar s) { return s == Scalar::F8E4M3 || s == Scalar::F8E5M2; };
       if (target.wgmma && onWgmma(a.scalar()) && onWgmma(right)) {
-        diagnostics.report(Diag::DotForm, op.loc, scalarName(a.scalar()), scalarName(right), target.name, wgmmaLacks(m, n, k));
+        diagnostics.report(Diag::DotForm, op.loc, scalarName(a.scalar()), scalarName(right), target.name,
+                           wgmmaLacks(m, n, k));
         return false;
       }
-      Scalar lacking = typeA && features::mmaInstructions(target, *typeA).empty() ? a.scalar() : op.operand(1)->type.scalar();
+      Scalar lacking =
+          typeA && features::mmaInstructions(target, *typeA).empty() ? a.scalar() : op.operand(1)->type.scalar();
       diagnostics.report(Diag::DotUnsupported, op.loc, scalarName(lacking).str(), target.name,
                          std::string(features::nearestMmaType(target, scalarName(lacking))));
       return false;
@@ -290,13 +318,16 @@ struct Assigner {
     int64_t part = t.shape()[fast] & -t.shape()[fast];
     vector = std::max<int64_t>(1, std::min(vector, part));
     while (vector & (vector - 1)) vector &= vector - 1;
-    return {layout::defaultBlocked(t.shape(), vector, order, target.warpSize, module.kernel.numWarps), unsigned(vector)};
+    return {layout::defaultBlocked(t.shape(), vector, order, target.warpSize, module.kernel.numWarps),
+            unsigned(vector)};
   }
 
   /// For a load that the pipeliner sends straight into shared memory, from where dots read it: what the ring's swizzle demands.
   std::optional<TileLayout> directLayout(Op &load, const AxisAnalysis &axis) {
     Op *loop = load.parentOp();
-    if (!target.directToLds || !load.is(Opcode::Load) || !loop || !loop->is(Opcode::For) || loop->intAttr(Attr::num_stages) < 2) return {};
+    if (!target.directToLds || !load.is(Opcode::Load) || !loop || !loop->is(Opcode::For) ||
+        loop->intAttr(Attr::num_stages) < 2)
+      return {};
     llvm::SmallVector<Layout, 2> consumers;
     for (const Use &use : load.result()->uses()) {
       if (!use.op->is(Opcode::Dot) || use.index > 1) return {};
@@ -366,9 +397,15 @@ struct Assigner {
     Value *x = op.numOperands() ? op.operand(0) : nullptr;
     switch (op.opcode) {
     case Opcode::Store:
-    case Opcode::AtomicRmw: require(op, 1, x->type.layout()); break;
-    case Opcode::AtomicCas: require(op, 1, x->type.layout()), require(op, 2, x->type.layout()); break;
-    case Opcode::RequireLayout: require(op, 0, r->type.layout()); break;
+    case Opcode::AtomicRmw:
+      require(op, 1, x->type.layout());
+      break;
+    case Opcode::AtomicCas:
+      require(op, 1, x->type.layout()), require(op, 2, x->type.layout());
+      break;
+    case Opcode::RequireLayout:
+      require(op, 0, r->type.layout());
+      break;
     case Opcode::Dot:
       if (dots[&op].a) require(op, 0, dots[&op].a);
       if (dots[&op].b) require(op, 1, dots[&op].b);
@@ -376,8 +413,12 @@ struct Assigner {
       require(op, 2, dots[&op].accumulator);
       produce(op, 0, dots[&op].accumulator);
       break;
-    case Opcode::ExpandDims: require(op, 0, context.unique(layout::slice(*r->type.layout(), op.intAttr(Attr::axis)))); break;
-    case Opcode::Broadcast: require(op, 0, context.unique(shrunk(*r->type.layout(), x->type.shape()))); break;
+    case Opcode::ExpandDims:
+      require(op, 0, context.unique(layout::slice(*r->type.layout(), op.intAttr(Attr::axis))));
+      break;
+    case Opcode::Broadcast:
+      require(op, 0, context.unique(shrunk(*r->type.layout(), x->type.shape())));
+      break;
     case Opcode::Reduce:
       if (!reducible(*x->type.layout(), op.intAttr(Attr::axis)))
         for (unsigned i = 0; i < op.numOperands(); ++i) require(op, i, defaultLayout(x->type.shape()));
@@ -387,13 +428,20 @@ struct Assigner {
           produce(op, i, context.unique(layout::slice(*x->type.layout(), op.intAttr(Attr::axis))));
       break;
     case Opcode::Scan: {
-      Layout l = scannable(*x->type.layout(), op.intAttr(Attr::axis)) ? x->type.layout() : defaultLayout(x->type.shape());
+      Layout l =
+          scannable(*x->type.layout(), op.intAttr(Attr::axis)) ? x->type.layout() : defaultLayout(x->type.shape());
       for (unsigned i = 0; i < op.numOperands(); ++i) require(op, i, l), produce(op, i, l);
       break;
     }
-    case Opcode::Trans: produce(op, 0, context.unique(layout::transpose(*x->type.layout(), permOf(op)))); break;
-    case Opcode::Join: produce(op, 0, context.unique(layout::join(*x->type.layout()))); break;
-    case Opcode::Split: require(op, 0, context.unique(layout::join(*r->type.layout()))); break;
+    case Opcode::Trans:
+      produce(op, 0, context.unique(layout::transpose(*x->type.layout(), permOf(op))));
+      break;
+    case Opcode::Join:
+      produce(op, 0, context.unique(layout::join(*x->type.layout())));
+      break;
+    case Opcode::Split:
+      require(op, 0, context.unique(layout::join(*r->type.layout())));
+      break;
     case Opcode::Reshape: {
       if (auto l = layout::reshape(*x->type.layout(), r->type.shape())) {
         produce(op, 0, context.unique(*l));
@@ -404,7 +452,8 @@ struct Assigner {
       }
       break;
     }
-    default: break;
+    default:
+      break;
     }
   }
 
@@ -484,8 +533,11 @@ struct Assigner {
     // 3. loads by size, then stores: coalescing
     std::vector<Op *> loads;
     for (Op *op : all)
-      if ((op->is(Opcode::Load) || op->is(Opcode::AtomicRmw) || op->is(Opcode::AtomicCas)) && op->operand(0)->type.isTile()) loads.push_back(op);
-    llvm::stable_sort(loads, [](Op *a, Op *b) { return a->operand(0)->type.elements() > b->operand(0)->type.elements(); });
+      if ((op->is(Opcode::Load) || op->is(Opcode::AtomicRmw) || op->is(Opcode::AtomicCas)) &&
+          op->operand(0)->type.isTile())
+        loads.push_back(op);
+    llvm::stable_sort(loads,
+                      [](Op *a, Op *b) { return a->operand(0)->type.elements() > b->operand(0)->type.elements(); });
     for (Op *op : loads)
       if (!layoutOf(op->operand(0))) {
         std::optional<TileLayout> direct = directLayout(*op, axis);
@@ -495,8 +547,10 @@ struct Assigner {
       if (op->is(Opcode::Store) && op->operand(0)->type.isTile() && !layoutOf(op->operand(0))) {
         Coalescing best = coalesced(op->operand(0), axis);
         Layout value = layoutOf(op->operand(1));
-        if (value && storesWell(*value, op->operand(0), best, axis)) assign(op->operand(0), value);
-        else assign(op->operand(0), context.unique(best.layout));
+        if (value && storesWell(*value, op->operand(0), best, axis))
+          assign(op->operand(0), value);
+        else
+          assign(op->operand(0), context.unique(best.layout));
         if (!value) assign(op->operand(1), layoutOf(op->operand(0)));
       }
     // 4. the rest, in program order
@@ -534,7 +588,8 @@ struct Assigner {
     unsigned bytes = scalarBytes(pointer->type.scalar());
     unsigned widest = 1;
     for (unsigned d = 0; d < pointer->type.rank(); ++d) {
-      unsigned limit = std::min<int64_t>({info.contiguity[d], std::max<int64_t>(1, info.divisibility[d] / bytes), 16 / bytes});
+      unsigned limit =
+          std::min<int64_t>({info.contiguity[d], std::max<int64_t>(1, info.divisibility[d] / bytes), 16 / bytes});
       widest = std::max(widest, layout::contiguousRegisters(l, d, std::max(1u, limit)));
     }
     return widest >= best.vector;

@@ -25,9 +25,12 @@ bool kindOf(Scalar s, llvm::StringRef precision) {
   case Scalar::F8E4M3:
   case Scalar::F8E5M2:
   case Scalar::I8:
-  case Scalar::U8: return true;
-  case Scalar::F32: return precision != "ieee" && precision != "tf32x3";
-  default: return false;
+  case Scalar::U8:
+    return true;
+  case Scalar::F32:
+    return precision != "ieee" && precision != "tf32x3";
+  default:
+    return false;
   }
 }
 
@@ -61,11 +64,14 @@ WgmmaOperand trace(Value *v) {
   return o;
 }
 
-bool fromMemory(const Value *v) { return v->def() && (v->def()->is(Opcode::DescLoad) || v->def()->is(Opcode::Load)); }
+bool fromMemory(const Value *v) {
+  return v->def() && (v->def()->is(Opcode::DescLoad) || v->def()->is(Opcode::Load));
+}
 
 } // namespace
 
-std::optional<WgmmaDot> planWgmmaDot(const Op &dot, unsigned numWarps, const features::Target &target, const AxisAnalysis &axis) {
+std::optional<WgmmaDot> planWgmmaDot(const Op &dot, unsigned numWarps, const features::Target &target,
+                                     const AxisAnalysis &axis) {
   Type a = dot.operand(0)->type, b = dot.operand(1)->type, acc = dot.result()->type;
   const llvm::StringRef precision = dot.strAttr(Attr::precision);
   if (!target.wgmma || !kindOf(a.scalar(), precision) || !kindOf(b.scalar(), precision)) return std::nullopt;
@@ -94,8 +100,10 @@ void makeAsyncDot(Module &module, Op &dot, const WgmmaDot &plan) {
           use.op->prev() == use.op->operand(0)->def() && use.op->prev()->prev() == o.source->def())
         made = use.op->operand(0);
     if (!made) {
-      if (o.source->def()) b.after(o.source->def());
-      else b.at(&dot);
+      if (o.source->def())
+        b.after(o.source->def());
+      else
+        b.at(&dot);
       b.loc = o.source->def() ? o.source->def()->loc : dot.loc;
       made = b.localAlloc(o.source->type.scalar(), o.source->type.shape(), 1, layout);
       b.localStore(made, o.source);
@@ -104,8 +112,8 @@ void makeAsyncDot(Module &module, Op &dot, const WgmmaDot &plan) {
     b.at(&dot);
     b.loc = dot.loc;
     Op *view = b.create(Opcode::LocalTrans, {made},
-                        module.context.buffer(made->type.scalar(), {made->type.shape()[1], made->type.shape()[0]}, 1, Space::Shared,
-                                              module.context.unique(layout->transposed({1, 0}))));
+                        module.context.buffer(made->type.scalar(), {made->type.shape()[1], made->type.shape()[0]}, 1,
+                                              Space::Shared, module.context.unique(layout->transposed({1, 0}))));
     view->setAttr(Attr::perm, std::vector<int64_t>{1, 0});
     return view->result();
   };
@@ -195,8 +203,10 @@ Op *deferDots(Module &module, Op &loop, bool releases) {
     if (!wait->is(Opcode::AsyncDotWait) || wait->numResults() != 1 || !wait->result()->hasOneUse()) continue;
     Op *dot = wait->operand(0)->def();
     const Use use = wait->result()->uses().front();
-    if (use.op != yield || !dot || !dot->is(Opcode::AsyncDot) || dot->parent() != &body || !dot->result()->hasOneUse()) continue;
-    if (!lasts(dot->operand(0), loop, releases) || !lasts(dot->operand(1), loop, releases) || !waitsBefore(*dot, body)) continue;
+    if (use.op != yield || !dot || !dot->is(Opcode::AsyncDot) || dot->parent() != &body || !dot->result()->hasOneUse())
+      continue;
+    if (!lasts(dot->operand(0), loop, releases) || !lasts(dot->operand(1), loop, releases) || !waitsBefore(*dot, body))
+      continue;
     // The value of the iteration before and the dot's result share their registers: the dot goes on with that value, or starts from one
     // that is no longer in flight, and everybody else has read it before the dot.
     Value *arg = body.arg(1 + use.index), *from = dot->operand(2);
@@ -204,7 +214,8 @@ Op *deferDots(Module &module, Op &loop, bool releases) {
     auto goesOn = [&](const Use &u) { return u.op == dot && u.index == 2; };
     std::vector<Use> uses(arg->uses().begin(), arg->uses().end());
     if (uses.empty()) continue; // nobody would wait before the dot starts anew
-    if (!llvm::all_of(uses, [&](const Use &u) { return goesOn(u) || place[topLevel(u.op, body)] < place[dot]; })) continue;
+    if (!llvm::all_of(uses, [&](const Use &u) { return goesOn(u) || place[topLevel(u.op, body)] < place[dot]; }))
+      continue;
     any = true;
     yield->setOperand(use.index, dot->result());
     wait->erase();

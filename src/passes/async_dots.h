@@ -23,7 +23,8 @@ struct WgmmaDot {
 };
 
 /// nullopt if the target, the types, the extents or the operands' order in memory do not allow it.
-std::optional<WgmmaDot> planWgmmaDot(const ir::Op &dot, unsigned numWarps, const features::Target &target, const AxisAnalysis &axis);
+std::optional<WgmmaDot> planWgmmaDot(const ir::Op &dot, unsigned numWarps, const features::Target &target,
+                                     const AxisAnalysis &axis);
 
 /// dot → async_dot and its wait, with buffers for what goes through shared memory. Tiles have layouts.
 void makeAsyncDot(ir::Module &module, ir::Op &dot, const WgmmaDot &plan);

@@ -23,7 +23,8 @@ std::optional<DirectRing> planDirectRing(const Op &load, llvm::ArrayRef<const la
   for (unsigned d = type.rank(); d-- > 0;)
     if (info.contiguity[d] > info.contiguity[fastest]) fastest = d;
   const unsigned vector = width / bytes;
-  layout::SharedLayout memory = layout::chooseSwizzle(type.shape(), consumers, 8 * bytes, {target.sharedBanks}, {fastest, vector});
+  layout::SharedLayout memory =
+      layout::chooseSwizzle(type.shape(), consumers, 8 * bytes, {target.sharedBanks}, {fastest, vector});
   std::optional<layout::TileLayout> pointers = layout::sideBySide(memory, vector, target.warpSize, warps);
   // A thread's elements must lie side by side in global memory too.
   if (!pointers || layout::contiguousRegisters(*pointers, fastest, vector) != vector) return std::nullopt;
@@ -72,7 +73,8 @@ void separateSteps(Module &module, Op &loop) {
     b.at(yield);
     b.loc = loop.loc;
     Value *next = arg;
-    for (Value *step : steps) next = b.binary(Opcode::Add, next, step->type == b.i64() ? step : b.cast(step, Scalar::I64));
+    for (Value *step : steps)
+      next = b.binary(Opcode::Add, next, step->type == b.i64() ? step : b.cast(step, Scalar::I64));
     yield->setOperand(i, next);
     b.at(body.front());
     Value *pointers = moved(arg);

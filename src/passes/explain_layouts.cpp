@@ -26,9 +26,11 @@ struct Explainer {
 
   void value(const Op &op, const Value &v) {
     if (v.type.isTile() && v.type.layout())
-      values += llvm::formatv("  line {0,4}  {1,-16} {2,-24} {3}\n", op.loc.line, op.info().name, v.type.str(), name(v.type.layout()));
+      values += llvm::formatv("  line {0,4}  {1,-16} {2,-24} {3}\n", op.loc.line, op.info().name, v.type.str(),
+                              name(v.type.layout()));
     if (v.type.isBuffer() && op.is(Opcode::LocalAlloc))
-      values += llvm::formatv("  line {0,4}  {1,-16} {2,-24} {3}\n", op.loc.line, op.info().name, v.type.str(), v.type.sharedLayout()->str());
+      values += llvm::formatv("  line {0,4}  {1,-16} {2,-24} {3}\n", op.loc.line, op.info().name, v.type.str(),
+                              v.type.sharedLayout()->str());
   }
 
   void access(const Op &op) {
@@ -41,7 +43,8 @@ struct Explainer {
     std::string how;
     layout::BankReport report;
     bool load = op.is(Opcode::LocalLoad), store = op.is(Opcode::LocalStore);
-    auto plan = (load && target.ldmatrix) || (store && target.stmatrix) ? layout::matrixPlan(regs, mem, bits) : std::nullopt;
+    auto plan =
+        (load && target.ldmatrix) || (store && target.stmatrix) ? layout::matrixPlan(regs, mem, bits) : std::nullopt;
     if (plan) {
       how = llvm::formatv("{0}.x{1}{2}", load ? "ldmatrix" : "stmatrix", plan->count, plan->transposed ? ".trans" : "");
       report = layout::bankWavefronts(*plan, bits, model);
@@ -50,8 +53,8 @@ struct Explainer {
       how = llvm::formatv("{0} bytes an access", vectors.vector * bits / 8);
       report = layout::bankWavefronts(regs, mem, vectors, bits, model);
     }
-    accesses += llvm::formatv("  line {0,4}  {1,-12} {2,-24} {3,-20} {4} wavefronts, minimum {5}\n", op.loc.line, op.info().name,
-                              buffer.str(), how, report.wavefronts, report.minimum);
+    accesses += llvm::formatv("  line {0,4}  {1,-12} {2,-24} {3,-20} {4} wavefronts, minimum {5}\n", op.loc.line,
+                              op.info().name, buffer.str(), how, report.wavefronts, report.minimum);
   }
 };
 
@@ -63,7 +66,8 @@ std::string explainLayouts(const Module &module, const features::Target &target)
     for (unsigned i = 0; i < op.numResults(); ++i) e.value(op, *op.result(i));
     if (op.is(Opcode::LocalLoad) || op.is(Opcode::LocalStore) || op.is(Opcode::AsyncCopy)) e.access(op);
   });
-  return "values\n" + e.values + "layouts\n" + e.layouts + "shared accesses (of one warp)\n" + e.accesses + memoryMap(module);
+  return "values\n" + e.values + "layouts\n" + e.layouts + "shared accesses (of one warp)\n" + e.accesses +
+         memoryMap(module);
 }
 
 } // namespace tlx::passes

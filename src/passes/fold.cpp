@@ -84,7 +84,7 @@ std::optional<AttrValue> foldInt(const Op &op, int64_t a, int64_t b, Scalar s) {
     return wrapped(x * y);
   case Opcode::MulHi:
     if (isSigned) return wrapped(uint64_t((__int128(a) * b) >> width));
-    return wrapped(uint64_t((unsigned __int128)(x) * y >> width));
+    return wrapped(uint64_t((unsigned __int128)(x)*y >> width));
   case Opcode::DivFloor:
     if (!b) return std::nullopt;
     return wrapped(divFloor(a, b, isSigned));

@@ -33,7 +33,7 @@ struct Access {
   const Op *loop;      // in which the number counts
   const Op *alloc;
   bool managed;
-  int64_t age = 0;     // of a dot in flight: groups issued since
+  int64_t age = 0; // of a dot in flight: groups issued since
   bool operator==(const Access &) const = default;
   bool meets(const Access &o) const {
     if (end <= o.begin || o.end <= begin) return false;
@@ -54,10 +54,10 @@ bool conflict(const Accesses &list, const Access &a) {
 }
 
 struct State {
-  Accesses reads, writes;     // since the last barrier
-  Accesses copies;            // async_copy, perhaps not yet complete
-  Accesses dots;              // read by async_dot, perhaps not yet complete
-  Accesses stores;            // read by async_desc_store, perhaps not yet complete
+  Accesses reads, writes;           // since the last barrier
+  Accesses copies;                  // async_copy, perhaps not yet complete
+  Accesses dots;                    // read by async_dot, perhaps not yet complete
+  Accesses stores;                  // read by async_desc_store, perhaps not yet complete
   Accesses unfenced, unfencedReads; // writes and reads by threads, since the last proxy fence
   bool operator==(const State &) const = default;
 
@@ -115,12 +115,14 @@ struct Inserter {
     int64_t ring = -1;
     const Op *loop = nullptr;
     while (!buffer->def()->is(Opcode::LocalAlloc)) {
-      if (buffer->def()->hasAttr(Attr::ring)) ring = buffer->def()->intAttr(Attr::ring), loop = buffer->def()->parentOp();
+      if (buffer->def()->hasAttr(Attr::ring))
+        ring = buffer->def()->intAttr(Attr::ring), loop = buffer->def()->parentOp();
       buffer = buffer->def()->operand(0);
     }
     Op *alloc = buffer->def();
     int64_t at = alloc->intAttr(Attr::offset);
-    return {at, at + bufferBytes(buffer->type), ring, int64_t(buffer->type.depth()), loop, alloc, alloc->intAttr(Attr::managed) != 0};
+    return {at,    at + bufferBytes(buffer->type),    ring, int64_t(buffer->type.depth()), loop,
+            alloc, alloc->intAttr(Attr::managed) != 0};
   }
 
   // --- what an op does ---------------------------------------------------------------------------------------------
@@ -137,12 +139,24 @@ struct Inserter {
       e.writes.push_back({at, at + op.intAttr(Attr::scratch), -1, 1, nullptr, &op, false});
     }
     switch (op.opcode) {
-    case Opcode::EdgeStore: e.reads.push_back(accessOf(op.operand(1))); break;
-    case Opcode::LocalLoad: e.reads.push_back(accessOf(op.operand(0))); break;
-    case Opcode::LocalStore: e.writes.push_back(accessOf(op.operand(0))); break;
-    case Opcode::AsyncCopy: e.writes.push_back(accessOf(op.operand(0))), e.copy = true; break;
-    case Opcode::AsyncDescLoad: e.asyncWrites.push_back(accessOf(op.operand(1))); break;
-    case Opcode::AsyncDescStore: e.asyncReads.push_back(accessOf(op.operand(1))); break;
+    case Opcode::EdgeStore:
+      e.reads.push_back(accessOf(op.operand(1)));
+      break;
+    case Opcode::LocalLoad:
+      e.reads.push_back(accessOf(op.operand(0)));
+      break;
+    case Opcode::LocalStore:
+      e.writes.push_back(accessOf(op.operand(0)));
+      break;
+    case Opcode::AsyncCopy:
+      e.writes.push_back(accessOf(op.operand(0))), e.copy = true;
+      break;
+    case Opcode::AsyncDescLoad:
+      e.asyncWrites.push_back(accessOf(op.operand(1)));
+      break;
+    case Opcode::AsyncDescStore:
+      e.asyncReads.push_back(accessOf(op.operand(1)));
+      break;
     case Opcode::AsyncDot:
       e.dot = true;
       for (unsigned i = 0; i < 2; ++i)
@@ -154,7 +168,8 @@ struct Inserter {
         add(e.asyncReads, i.asyncReads), add(e.asyncWrites, i.asyncWrites);
       }
       break;
-    default: break;
+    default:
+      break;
     }
     return e;
   }
@@ -197,14 +212,17 @@ struct Inserter {
 
   void run(Op &op, State &s) {
     switch (op.opcode) {
-    case Opcode::Barrier: return s.barrier();
-    case Opcode::FenceProxy: return s.unfenced.clear(), s.unfencedReads.clear();
+    case Opcode::Barrier:
+      return s.barrier();
+    case Opcode::FenceProxy:
+      return s.unfenced.clear(), s.unfencedReads.clear();
     case Opcode::AsyncWait:
       add(s.writes, s.copies);
       if (target.tma) add(s.unfenced, s.copies);
       if (op.intAttr(Attr::pending) == 0) s.copies.clear();
       return;
-    case Opcode::AsyncDotWait: return s.retireDots(op.intAttr(Attr::pending));
+    case Opcode::AsyncDotWait:
+      return s.retireDots(op.intAttr(Attr::pending));
     case Opcode::If: {
       State other = s;
       run(op.body(0), s);
@@ -213,19 +231,24 @@ struct Inserter {
       return;
     }
     case Opcode::For:
-    case Opcode::While: return runLoop(op, s);
-    default: break;
+    case Opcode::While:
+      return runLoop(op, s);
+    default:
+      break;
     }
     Effects e = effectsOf(op);
     prepare(op, e, s);
     add(s.reads, e.reads), add(s.writes, e.writes);
     if (e.copy) add(s.copies, e.writes);
-    if (e.dot) s.issueDot(e.asyncReads);
-    else add(s.stores, e.asyncReads);
+    if (e.dot)
+      s.issueDot(e.asyncReads);
+    else
+      add(s.stores, e.asyncReads);
     if (target.tma) add(s.unfencedReads, e.reads), add(s.unfenced, e.writes);
     if (op.is(Opcode::Single)) {
       for (Op &inner : op.body())
-        if (inner.is(Opcode::AsyncStoreWait) && inner.intAttr(Attr::pending) == 0) add(s.reads, s.stores), s.stores.clear();
+        if (inner.is(Opcode::AsyncStoreWait) && inner.intAttr(Attr::pending) == 0)
+          add(s.reads, s.stores), s.stores.clear();
       return;
     }
     for (unsigned r = 0; r < op.numRegions(); ++r) run(op.body(r), s);

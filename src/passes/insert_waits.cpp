@@ -29,14 +29,17 @@ constexpr unsigned kGroups = 16;  // as many stages as anyone asks for; older gr
 constexpr int64_t kMaxCount = 62; // what the counter holds, less one: 63 does not wait
 
 struct InFlight {
-  llvm::SmallVector<unsigned, kGroups> groups; // loads of each, the newest first; what lies behind is complete or never was
-  unsigned open = 0;                           // of the group that is not committed
-  bool any = false;                            // perhaps: some copy has no wait yet
+  llvm::SmallVector<unsigned, kGroups>
+      groups;        // loads of each, the newest first; what lies behind is complete or never was
+  unsigned open = 0; // of the group that is not committed
+  bool any = false;  // perhaps: some copy has no wait yet
   bool operator==(const InFlight &) const = default;
   void merge(const InFlight &o) {
     for (unsigned i = 0; i < o.groups.size(); ++i)
-      if (i < groups.size()) groups[i] = std::min(groups[i], o.groups[i]);
-      else groups.push_back(o.groups[i]); // the other path has no such group: nothing to wait for
+      if (i < groups.size())
+        groups[i] = std::min(groups[i], o.groups[i]);
+      else
+        groups.push_back(o.groups[i]); // the other path has no such group: nothing to wait for
     open = std::min(open, o.open);
     any |= o.any;
   }
@@ -88,7 +91,9 @@ struct Counter {
       break;
     }
     case Opcode::For:
-    case Opcode::While: loop(op, s); break;
+    case Opcode::While:
+      loop(op, s);
+      break;
     default:
       for (unsigned r = 0; r < op.numRegions(); ++r) run(op.body(r), s);
     }

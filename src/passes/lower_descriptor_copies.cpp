@@ -77,7 +77,8 @@ struct Lowering {
       Builder in(module);
       in.loc = op.loc;
       in.atEnd(single->addRegion());
-      in.create(Opcode::BarrierExpect, {barrier->result()}, {})->setAttr(Attr::bytes, t.elements() * int64_t(scalarBytes(t.scalar())));
+      in.create(Opcode::BarrierExpect, {barrier->result()}, {})
+          ->setAttr(Attr::bytes, t.elements() * int64_t(scalarBytes(t.scalar())));
       llvm::SmallVector<Value *, 8> operands{op.operand(0), buffer, barrier->result()};
       operands.append(op.operands().begin() + 1, op.operands().end());
       in.create(Opcode::AsyncDescLoad, operands, {});
@@ -130,21 +131,26 @@ struct Lowering {
       llvm::SmallVector<int64_t, 5> half(t.shape());
       half.back() /= 2;
       // Down to one box: messages that all have the form of the whole block's.
-      auto whole = layout::messageLayout(op.operand(1)->type.shape(), 8 * scalarBytes(t.scalar())), narrow = layout::messageLayout(half, 8 * scalarBytes(t.scalar()));
+      auto whole = layout::messageLayout(op.operand(1)->type.shape(), 8 * scalarBytes(t.scalar())),
+           narrow = layout::messageLayout(half, 8 * scalarBytes(t.scalar()));
       if (!whole || !narrow) break;
-      auto a = layout::messagesOf(*whole, 8 * scalarBytes(t.scalar())), c = layout::messagesOf(*narrow, 8 * scalarBytes(t.scalar()));
+      auto a = layout::messagesOf(*whole, 8 * scalarBytes(t.scalar())),
+           c = layout::messagesOf(*narrow, 8 * scalarBytes(t.scalar()));
       if (a->swizzle != c->swizzle || a->box != c->box) break;
       bool good = true;
       for (Value *p : parts) good = good && halves(b, p, smaller);
       if (!good) break; // planning reports what is too much
       parts = std::move(smaller);
     }
-    const size_t buffers = size_t(std::clamp<int64_t>(room / std::max<int64_t>(1, bytesOf(parts[0])), 1, int64_t(parts.size())));
+    const size_t buffers =
+        size_t(std::clamp<int64_t>(room / std::max<int64_t>(1, bytesOf(parts[0])), 1, int64_t(parts.size())));
     const layout::SharedLayout *layout = messageLayoutOf(parts[0]->type, op.loc);
     if (!layout) return;
     llvm::SmallVector<Value *, 8> ring;
-    for (size_t i = 0; i < buffers; ++i) ring.push_back(b.localAlloc(parts[0]->type.scalar(), parts[0]->type.shape(), 1, layout));
-    for (size_t i = 0; i < parts.size(); ++i) storePart(op, b, parts[i], ring[i % buffers], int64_t(i) * parts[0]->type.shape().back());
+    for (size_t i = 0; i < buffers; ++i)
+      ring.push_back(b.localAlloc(parts[0]->type.scalar(), parts[0]->type.shape(), 1, layout));
+    for (size_t i = 0; i < parts.size(); ++i)
+      storePart(op, b, parts[i], ring[i % buffers], int64_t(i) * parts[0]->type.shape().back());
     op.erase();
     stores = true;
   }
@@ -166,7 +172,8 @@ struct Lowering {
       for (Op *store : {issued, edge}) store->setAttr(Attr::reduce, op.strAttr(Attr::reduce).str());
   }
 
-  void drain() { // the memory must last until it has been read; who acquires what an atomic operation releases sees the stores
+  void
+  drain() { // the memory must last until it has been read; who acquires what an atomic operation releases sees the stores
     std::vector<Op *> ends;
     module.kernel.body.walk([&](Op &op) {
       const bool ordered = (op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) && op.hasAttr(Attr::order);

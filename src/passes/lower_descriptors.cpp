@@ -87,10 +87,12 @@ private:
       const Scalar scalar = descriptor->type.scalar();
       const int64_t elements = 16 / scalarBytes(scalar);
       const bool aligned = axis.info(op->operand(op->numOperands() - 1)).divisibility[0] % elements == 0;
-      const bool known = !op->hasAttr(Attr::reduce) || features::tmaReduces(op->strAttr(Attr::reduce), scalarName(scalar));
+      const bool known =
+          !op->hasAttr(Attr::reduce) || features::tmaReduces(op->strAttr(Attr::reduce), scalarName(scalar));
       if ((aligned && known) || !onlyAccessed(*descriptor) || !fields.try_emplace(descriptor).second) continue;
       if (!known)
-        diagnostics.report(Diag::DescriptorReduce, op->loc, descriptor->name, op->strAttr(Attr::reduce), scalarName(scalar));
+        diagnostics.report(Diag::DescriptorReduce, op->loc, descriptor->name, op->strAttr(Attr::reduce),
+                           scalarName(scalar));
       else
         diagnostics.report(Diag::DescriptorIndex, op->loc, descriptor->name, std::to_string(elements));
     }

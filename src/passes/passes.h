@@ -55,10 +55,11 @@ struct PassEntry {
 const std::vector<PassEntry> &allPasses();
 
 struct PipelineOptions {
-  bool verify = false;                                                   // after every pass
+  bool verify = false;                                                        // after every pass
   std::function<void(const char *pass, const ir::Module &, double ms)> after; // timing and dumps
 };
 /// Elaborated IR to what code generation takes: pipeline.cpp.
-bool runPipeline(ir::Module &module, const features::Target &target, const PipelineOptions &options, Diagnostics &diagnostics);
+bool runPipeline(ir::Module &module, const features::Target &target, const PipelineOptions &options,
+                 Diagnostics &diagnostics);
 
 } // namespace tlx::passes

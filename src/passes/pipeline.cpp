@@ -6,7 +6,8 @@
 
 namespace tlx::passes {
 
-bool runPipeline(ir::Module &module, const features::Target &target, const PipelineOptions &options, Diagnostics &diagnostics) {
+bool runPipeline(ir::Module &module, const features::Target &target, const PipelineOptions &options,
+                 Diagnostics &diagnostics) {
 #ifdef TLX_VERIFY_PASSES
   const bool verify = true;
 #else

@@ -26,13 +26,13 @@
 //
 // In a loop over tiles around it, the producer goes on into the next tile: its state (inner and outer iteration, what the addresses need of
 // both) is carried through both loops, so that the ring stays full during a tile's epilogue.
-#include "llvm/ADT/MapVector.h"
 #include "layout/message_layout.h"
 #include "passes/async_dots.h"
 #include "passes/control_edit.h"
 #include "passes/passes.h"
 #include "passes/pipeline_common.h"
 #include "passes/trip_count.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace tlx::passes {
 
@@ -106,7 +106,8 @@ struct TmaPipeliner {
     for (Op &op : body) {
       if (!op.is(Opcode::DescLoad)) continue;
       Slice saved = inner;
-      bool known = llvm::all_of(op.operands().drop_front(), [&](Value *v) { return inner.add(v); }) && inner.addCarried();
+      bool known =
+          llvm::all_of(op.operands().drop_front(), [&](Value *v) { return inner.add(v); }) && inner.addCarried();
       // TMA writes to multiples of 128 bytes: so must each slot lie.
       Type t = op.result()->type;
       if (ordered)
@@ -175,7 +176,9 @@ struct TmaPipeliner {
       if (Op *store = bufferStore(*l.load)) {
         layout = store->operand(0)->type.sharedLayout();
         for (const Use &use : store->operand(0)->uses()) {
-          Op *reader = use.op->is(Opcode::LocalTrans) && !use.op->result()->uses().empty() ? use.op->result()->uses().front().op : use.op;
+          Op *reader = use.op->is(Opcode::LocalTrans) && !use.op->result()->uses().empty()
+                           ? use.op->result()->uses().front().op
+                           : use.op;
           if (reader->is(Opcode::AsyncDot) && !dot) dot = reader;
         }
       } else if (auto made = layout::messageLayout(t.shape(), 8 * scalarBytes(t.scalar()))) {
@@ -275,7 +278,8 @@ struct TmaPipeliner {
     if (!innerArgs.empty()) inner.clone(b, map, s.valid);
     next.left = b.binary(Opcode::Sub, s.left, b.constant(s.left->type, 1));
     next.index = b.binary(Opcode::Add, s.index, loop->operand(2));
-    for (unsigned i = 0; i < innerArgs.size(); ++i) next.args[i] = mapped(map, loop->body().terminator()->operand(innerArgs[i]));
+    for (unsigned i = 0; i < innerArgs.size(); ++i)
+      next.args[i] = mapped(map, loop->body().terminator()->operand(innerArgs[i]));
     Value *more = b.cmp(Pred::Ne, next.left, b.constant(s.left->type, 0));
     if (!tiles) {
       next.valid = b.binary(Opcode::And, s.valid, more);
@@ -294,7 +298,8 @@ struct TmaPipeliner {
     State fresh = next;
     fresh.tilesLeft = other.binary(Opcode::Sub, s.tilesLeft, other.constant(s.tilesLeft->type, 1));
     fresh.tile = other.binary(Opcode::Add, s.tile, tiles->operand(2));
-    fresh.valid = other.binary(Opcode::And, s.valid, other.cmp(Pred::Ne, fresh.tilesLeft, other.constant(s.tilesLeft->type, 0)));
+    fresh.valid =
+        other.binary(Opcode::And, s.valid, other.cmp(Pred::Ne, fresh.tilesLeft, other.constant(s.tilesLeft->type, 0)));
     enterTile(other, fresh);
     other.yield(fresh.flat());
     llvm::SmallVector<Value *, 16> results;
@@ -303,7 +308,8 @@ struct TmaPipeliner {
   }
   Value *view(Builder &b, Value *ring, Value *slot) {
     Type t = ring->type;
-    Type one = t.isBuffer() ? module.context.buffer(t.scalar(), t.shape(), 1, Space::Shared, t.sharedLayout()) : module.context.barrier(1);
+    Type one = t.isBuffer() ? module.context.buffer(t.scalar(), t.shape(), 1, Space::Shared, t.sharedLayout())
+                            : module.context.barrier(1);
     return b.create(Opcode::SubView, {ring, slot}, one)->result();
   }
   /// Loads of the iteration where the producer stands, into `slot`; behind the release of that slot if there is a phase.
@@ -358,7 +364,8 @@ struct TmaPipeliner {
       Value *second = b.cmp(Pred::Ge, position, b.constI32(stages));
       slot0 = b.select(second, b.binary(Opcode::Sub, position, b.constI32(stages)), position);
       phase0 = b.select(second, b.constI32(1), b.constI32(0));
-      previous0 = b.select(b.cmp(Pred::Eq, slot0, b.constI32(0)), previous0, b.binary(Opcode::Sub, slot0, b.constI32(1)));
+      previous0 =
+          b.select(b.cmp(Pred::Eq, slot0, b.constI32(0)), previous0, b.binary(Opcode::Sub, slot0, b.constI32(1)));
     }
     State state = start(b);
     const unsigned stateSize = state.flat().size();
@@ -393,7 +400,8 @@ struct TmaPipeliner {
     carried.append({slot0, phase0, previous0});
     auto lastOf = [&](Op *op) {
       llvm::SmallVector<Value *, 16> args;
-      for (unsigned i = op->body().numArgs() - carried.size(); i < op->body().numArgs(); ++i) args.push_back(op->body().arg(i));
+      for (unsigned i = op->body().numArgs() - carried.size(); i < op->body().numArgs(); ++i)
+        args.push_back(op->body().arg(i));
       return args;
     };
     if (tiles) {
@@ -415,8 +423,10 @@ struct TmaPipeliner {
     Op *retired = deferDots(module, *loop, true);
     Builder in(module);
     in.loc = loop->loc;
-    if (retired) in.after(retired);
-    else in.at(loop->body().front());
+    if (retired)
+      in.after(retired);
+    else
+      in.at(loop->body().front());
     // Generic reads come before the next asynchronous write.
     if (genericReaders) in.create(Opcode::FenceProxy, {}, {});
     in.create(Opcode::BarrierArrive, {view(in, empty, previous)}, {});
@@ -431,7 +441,8 @@ struct TmaPipeliner {
     appendYield(loop->body(), yields);
     if (tiles) {
       llvm::SmallVector<Value *, 16> results;
-      for (unsigned i = loop->numResults() - carried.size(); i < loop->numResults(); ++i) results.push_back(loop->result(i));
+      for (unsigned i = loop->numResults() - carried.size(); i < loop->numResults(); ++i)
+        results.push_back(loop->result(i));
       appendYield(tiles->body(), results);
     }
     if (!loadsByPointer()) loop->removeAttr(Attr::num_stages);

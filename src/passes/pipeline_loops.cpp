@@ -77,7 +77,8 @@ struct LoopPipeliner {
         return rootPointers(def->operand(3 + v->index()), roots, seen) &&
                rootPointers(def->body().terminator()->operand(v->index()), roots, seen);
       case Opcode::If:
-        for (unsigned r = 0; r < 2; ++r) all = all && rootPointers(def->body(r).terminator()->operand(v->index()), roots, seen);
+        for (unsigned r = 0; r < 2; ++r)
+          all = all && rootPointers(def->body(r).terminator()->operand(v->index()), roots, seen);
         return all;
       default:
         if (!def->has(Pure)) return false;
@@ -101,7 +102,9 @@ struct LoopPipeliner {
     if (!rootPointers(a, rootsOfA, seenA) || !rootPointers(b, rootsOfB, seenB)) return false;
     // Stated, or a descriptor's: nothing orders accesses of the same elements through another argument.
     auto apart = [&](Value *v) {
-      auto stated = [&](const Fact &f) { return f.noalias && f.program.size() == 1 && f.program[0].value == v->index(); };
+      auto stated = [&](const Fact &f) {
+        return f.noalias && f.program.size() == 1 && f.program[0].value == v->index();
+      };
       auto itsPointer = [&](const DescriptorArgument &d) { return d.first == v->index(); };
       return llvm::any_of(module.kernel.facts, stated) || llvm::any_of(module.kernel.descriptors, itsPointer);
     };
@@ -162,7 +165,8 @@ struct LoopPipeliner {
   static llvm::SmallVector<const layout::TileLayout *, 4> consumersOf(Op &load) {
     llvm::SmallVector<const layout::TileLayout *, 4> consumers;
     for (const Use &use : load.result()->uses())
-      consumers.push_back(use.op->is(Opcode::ConvertLayout) ? use.op->result()->type.layout() : load.result()->type.layout());
+      consumers.push_back(use.op->is(Opcode::ConvertLayout) ? use.op->result()->type.layout()
+                                                            : load.result()->type.layout());
     return consumers;
   }
   std::optional<DirectRing> directRing(Op &load) {
@@ -172,9 +176,11 @@ struct LoopPipeliner {
 
   static bool isZero(Value *v) {
     Op *def = v->def();
-    while (def && (def->is(Opcode::Splat) || def->is(Opcode::Broadcast) || def->is(Opcode::Cast))) def = def->operand(0)->def();
+    while (def && (def->is(Opcode::Splat) || def->is(Opcode::Broadcast) || def->is(Opcode::Cast)))
+      def = def->operand(0)->def();
     // -0.0 is not what a copy writes for masked-off elements.
-    return def && def->is(Opcode::Constant) && def->intAttr(Attr::value, 0) == 0 && llvm::bit_cast<uint64_t>(def->floatAttr(Attr::value)) == 0;
+    return def && def->is(Opcode::Constant) && def->intAttr(Attr::value, 0) == 0 &&
+           llvm::bit_cast<uint64_t>(def->floatAttr(Attr::value)) == 0;
   }
 
   // --- rings ----------------------------------------------------------------------------------------------------
@@ -193,7 +199,8 @@ struct LoopPipeliner {
         if (use.op->is(Opcode::ConvertLayout)) accesses.push_back(use.op->result()->type.layout());
       }
       layout::SharedLayout shared =
-          r.direct ? r.direct->memory : layout::chooseSwizzle(t.shape(), accesses, 8 * scalarBytes(t.scalar()), {target.sharedBanks});
+          r.direct ? r.direct->memory
+                   : layout::chooseSwizzle(t.shape(), accesses, 8 * scalarBytes(t.scalar()), {target.sharedBanks});
       Builder b(module);
       b.at(loop);
       b.loc = r.loc;
@@ -306,7 +313,8 @@ struct LoopPipeliner {
 
     Map later;
     later[body.arg(0)] = body.arg(1 + kAhead + 3);
-    for (unsigned j = 0; j < aheadArgs.size(); ++j) later[body.arg(1 + aheadArgs[j])] = body.arg(1 + loop->numResults() + j);
+    for (unsigned j = 0; j < aheadArgs.size(); ++j)
+      later[body.arg(1 + aheadArgs[j])] = body.arg(1 + loop->numResults() + j);
     Value *number = body.arg(1 + kAhead), *consumer = body.arg(1 + kAhead + 1), *producer = body.arg(1 + kAhead + 2);
 
     Builder in(module);

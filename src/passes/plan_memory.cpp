@@ -75,15 +75,22 @@ int64_t alignmentOf(Type t) {
 /// What meets the memory of `v`: directly, through a slot, or seen transposed.
 void usersOf(const Value *v, llvm::SmallVectorImpl<const Op *> &users) {
   for (const Use &use : v->uses())
-    if (use.op->is(Opcode::SubView) || use.op->is(Opcode::LocalTrans)) usersOf(use.op->result(), users);
-    else users.push_back(use.op);
+    if (use.op->is(Opcode::SubView) || use.op->is(Opcode::LocalTrans))
+      usersOf(use.op->result(), users);
+    else
+      users.push_back(use.op);
 }
 
-bool needsMemory(const Op &op) { return op.is(Opcode::LocalAlloc) || op.is(Opcode::AllocBarriers) || op.hasAttr(Attr::scratch); }
-int64_t bytesOf(const Op &op) { return op.hasAttr(Attr::scratch) ? op.intAttr(Attr::scratch) : bufferBytes(op.result()->type); }
+bool needsMemory(const Op &op) {
+  return op.is(Opcode::LocalAlloc) || op.is(Opcode::AllocBarriers) || op.hasAttr(Attr::scratch);
+}
+int64_t bytesOf(const Op &op) {
+  return op.hasAttr(Attr::scratch) ? op.intAttr(Attr::scratch) : bufferBytes(op.result()->type);
+}
 
 std::string purposeOf(const Op &alloc) {
-  if (alloc.hasAttr(Attr::scratch)) return alloc.is(Opcode::Scan) ? "totals between warps" : "results of an atomic for all threads";
+  if (alloc.hasAttr(Attr::scratch))
+    return alloc.is(Opcode::Scan) ? "totals between warps" : "results of an atomic for all threads";
   const Type t = alloc.result()->type;
   if (t.kind() == Type::Kind::Barrier) return llvm::formatv("{0} mbarriers", t.depth());
   llvm::SmallVector<const Op *, 8> users;
@@ -100,7 +107,9 @@ std::string purposeOf(const Op &alloc) {
 
 std::string line(const BufferRange &b) {
   return llvm::formatv("\n  {0,8} .. {1,8}  {2}  {3} (line {4})", b.offset, b.offset + b.bytes,
-                       b.alloc->hasAttr(Attr::scratch) ? std::string(b.alloc->info().name) : b.alloc->result()->type.str(), purposeOf(*b.alloc), b.alloc->loc.line);
+                       b.alloc->hasAttr(Attr::scratch) ? std::string(b.alloc->info().name)
+                                                       : b.alloc->result()->type.str(),
+                       purposeOf(*b.alloc), b.alloc->loc.line);
 }
 
 } // namespace
@@ -129,7 +138,8 @@ bool planMemory(Module &module, const features::Target &target, Diagnostics &dia
     if (!needsMemory(op)) return;
     const unsigned here = lifetimes.position[&op];
     BufferRange r{&op, bytesOf(op), kAlign, here, here};
-    if (!op.hasAttr(Attr::scratch)) r.align = alignmentOf(op.result()->type), r.last = lifetimes.lastUse(op, op.result());
+    if (!op.hasAttr(Attr::scratch))
+      r.align = alignmentOf(op.result()->type), r.last = lifetimes.lastUse(op, op.result());
     // Barriers are never given up, and initialized before anything else: nothing else may have their bytes.
     if (op.is(Opcode::AllocBarriers)) r.first = 0, r.last = ~0u;
     buffers.push_back(r);

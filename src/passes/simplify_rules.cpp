@@ -340,7 +340,8 @@ bool Rules::pointers() {
 bool Rules::memory() {
   if (op->is(Opcode::DescStore)) { // desc_store d, reshape(x) == desc_store d, x, where extents of 1 came
     Op *reshape = defBy(x(1), Opcode::Reshape);
-    if (!reshape || x(1)->type.layout() || !blockDimensions(x(0)->type.shape(), reshape->operand(0)->type.shape())) return false;
+    if (!reshape || x(1)->type.layout() || !blockDimensions(x(0)->type.shape(), reshape->operand(0)->type.shape()))
+      return false;
     op->setOperand(1, reshape->operand(0));
     return true;
   }

@@ -4,6 +4,8 @@
 
 namespace tlx::runtime {
 
-CompilerFunctions CompilerFunctions::standard() { return {tlx::compile, tlx::canonicalKey}; }
+CompilerFunctions CompilerFunctions::standard() {
+  return {tlx::compile, tlx::canonicalKey};
+}
 
 } // namespace tlx::runtime

@@ -19,9 +19,12 @@ const Info kInfos[] = {
 
 const char *severityName(Severity s) {
   switch (s) {
-  case Severity::Error: return "error";
-  case Severity::Warning: return "warning";
-  case Severity::Note: return "note";
+  case Severity::Error:
+    return "error";
+  case Severity::Warning:
+    return "warning";
+  case Severity::Note:
+    return "note";
   }
   return "error";
 }
@@ -46,9 +49,15 @@ void renderOne(std::string &out, const SourceManager &sources, Loc loc, const ch
 }
 } // namespace
 
-const char *diagName(Diag id) { return kInfos[static_cast<unsigned>(id)].name; }
-Severity diagSeverity(Diag id) { return kInfos[static_cast<unsigned>(id)].severity; }
-const char *diagText(Diag id) { return kInfos[static_cast<unsigned>(id)].text; }
+const char *diagName(Diag id) {
+  return kInfos[static_cast<unsigned>(id)].name;
+}
+Severity diagSeverity(Diag id) {
+  return kInfos[static_cast<unsigned>(id)].severity;
+}
+const char *diagText(Diag id) {
+  return kInfos[static_cast<unsigned>(id)].text;
+}
 
 Diagnostic &Diagnostics::add(Diag id, Loc loc, std::string message) {
   Severity severity = diagSeverity(id);

@@ -17,8 +17,8 @@ struct DescriptorInfo {
   /// True: the argument is a tensor map of 128 bytes (64-byte aligned), encoded with this box and swizzle. False: it is passed as
   /// fields, the pointer at ArgInfo::offset and the others at these offsets.
   bool tensorMap = false;
-  std::vector<uint32_t> box;  // elements of one message, by dimension
-  uint32_t swizzle = 0;       // bytes of a row that the pattern permutes: 0, 32, 64 or 128
+  std::vector<uint32_t> box; // elements of one message, by dimension
+  uint32_t swizzle = 0;      // bytes of a row that the pattern permutes: 0, 32, 64 or 128
   /// With a tensor map: the fields follow it, the pointer at this offset (kernels that store through the map need them at ragged edges).
   std::optional<uint32_t> pointerOffset;
   std::vector<uint32_t> shapeOffsets;  // i32, by dimension
@@ -31,7 +31,7 @@ struct ArgInfo {
   enum class Kind : uint8_t { Scalar, Pointer, TensorDesc };
   std::string name;
   Kind kind = Kind::Scalar;
-  std::string type; // the language's spelling: "i32", "*f16"
+  std::string type;              // the language's spelling: "i32", "*f16"
   uint32_t offset = 0, size = 0; // a TensorDesc passed as fields: from its pointer to the end of its last field
   std::optional<DescriptorInfo> descriptor; // of a TensorDesc
 };
@@ -81,7 +81,7 @@ struct KernelMetadata {
   std::vector<HiddenArg> hidden;
   std::vector<Fact> facts;
   Resources resources;
-  std::string assembler;    // identity of what made the image: "ptxas 13.0.88 (/path)", "lld 22.1.8", "simulator"
+  std::string assembler; // identity of what made the image: "ptxas 13.0.88 (/path)", "lld 22.1.8", "simulator"
   std::vector<StageTime> stages;
 };
 

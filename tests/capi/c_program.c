@@ -255,14 +255,15 @@ static void check_launch(const tlx_context *context, const char *target) {
   tlx_kernel_release(kernel);
 }
 
-static const char *kTensorSource = "kernel next(x: tensor_desc<f32, [16, 32]>, y: tensor_desc<f32, [16, 32]>) launch(num_warps = 4) {\n"
-                                   "  let at = [program_id(1) * 16, program_id(0) * 32];\n"
-                                   "  y.store(at, x.load(at) + 1.0);\n"
-                                   "}\n";
+static const char *kTensorSource =
+    "kernel next(x: tensor_desc<f32, [16, 32]>, y: tensor_desc<f32, [16, 32]>) launch(num_warps = 4) {\n"
+    "  let at = [program_id(1) * 16, program_id(0) * 32];\n"
+    "  y.store(at, x.load(at) + 1.0);\n"
+    "}\n";
 
 /* Refused with this text. */
-static void refused(const tlx_kernel *kernel, const tlx_device *device, const tlx_launch_options *launch, const tlx_tensor *x,
-                    const tlx_tensor *y, const char *text) {
+static void refused(const tlx_kernel *kernel, const tlx_device *device, const tlx_launch_options *launch,
+                    const tlx_tensor *x, const tlx_tensor *y, const char *text) {
   tlx_error *error = NULL;
   tlx_arg args[2] = {{TLX_ARG_TENSOR, 0, {NULL}}, {TLX_ARG_TENSOR, 0, {NULL}}};
   args[0].value.tensor = x;
@@ -284,7 +285,8 @@ static void check_tensors(const tlx_context *context, const char *target) {
   OK(tlx_device_open(context, "sim", &device, &error));
   options.target = target;
   options.device = device;
-  if (report(tlx_compile(context, kTensorSource, TLX_NUL_TERMINATED, &options, &kernel, &error), &error, __LINE__) != TLX_OK) {
+  if (report(tlx_compile(context, kTensorSource, TLX_NUL_TERMINATED, &options, &kernel, &error), &error, __LINE__) !=
+      TLX_OK) {
     ++failures;
     tlx_device_release(device);
     return;
@@ -328,7 +330,8 @@ static void check_tensors(const tlx_context *context, const char *target) {
       memset(bytes, 0, sizeof bytes);
       CHECK(tlx_kernel_packed_size(kernel) <= sizeof bytes);
       for (size_t i = 0; i < 2; ++i)
-        OK(tlx_kernel_encode_tensor(kernel, device, i, i ? &y : &x, bytes + properties[i].offset, properties[i].size, &error));
+        OK(tlx_kernel_encode_tensor(kernel, device, i, i ? &y : &x, bytes + properties[i].offset, properties[i].size,
+                                    &error));
       OK(tlx_kernel_launch_packed(kernel, device, &launch, bytes, tlx_kernel_packed_size(kernel), &error));
     } else {
       OK(tlx_kernel_launch(kernel, device, &launch, args, 2, &error));
@@ -366,7 +369,8 @@ static void check_tensors(const tlx_context *context, const char *target) {
   wrong.struct_size = 0;
   refused(kernel, device, &launch, &x, &wrong, "struct_size");
   wrong = y, wrong.strides[0] = 37;
-  refused(kernel, device, &launch, &x, &wrong, "'y' of type tensor_desc<f32, [16, 32]>: the stride of dimension 0 is 37 elements");
+  refused(kernel, device, &launch, &x, &wrong,
+          "'y' of type tensor_desc<f32, [16, 32]>: the stride of dimension 0 is 37 elements");
   wrong = y, wrong.dtype = TLX_DTYPE_F16;
   refused(kernel, device, &launch, &x, &wrong, "the tensor's elements are f16, not f32");
   wrong = y, wrong.dtype = 1u << 30;
@@ -376,9 +380,11 @@ static void check_tensors(const tlx_context *context, const char *target) {
   args[1].kind = TLX_ARG_POINTER;
   CHECK(tlx_kernel_launch(kernel, device, &launch, args, 2, NULL) == TLX_ERROR_INVALID_ARGUMENT);
   unsigned char bytes[512];
-  CHECK(tlx_kernel_encode_tensor(kernel, device, 0, &x, bytes, properties[0].size - 1, NULL) == TLX_ERROR_INVALID_ARGUMENT);
+  CHECK(tlx_kernel_encode_tensor(kernel, device, 0, &x, bytes, properties[0].size - 1, NULL) ==
+        TLX_ERROR_INVALID_ARGUMENT);
   CHECK(tlx_kernel_encode_tensor(kernel, device, 2, &x, bytes, sizeof bytes, NULL) == TLX_ERROR_NOT_FOUND);
-  CHECK(tlx_kernel_encode_tensor(kernel, device, 0, NULL, bytes, properties[0].size, NULL) == TLX_ERROR_INVALID_ARGUMENT);
+  CHECK(tlx_kernel_encode_tensor(kernel, device, 0, NULL, bytes, properties[0].size, NULL) ==
+        TLX_ERROR_INVALID_ARGUMENT);
 
   OK(tlx_device_free(device, in, &error));
   OK(tlx_device_free(device, out, &error));

@@ -62,7 +62,8 @@ int main() {
     in.write(values.data());
     options.params.clear();
     const tlx::Kernel twice = context.compile(kTwice, options);
-    twice.launch(sim, {3, 4}, {tlx::Tensor(in, TLX_DTYPE_F32, {25, 40}), tlx::Tensor(out, TLX_DTYPE_F32, {25, 40}, {40, 1})});
+    twice.launch(sim, {3, 4},
+                 {tlx::Tensor(in, TLX_DTYPE_F32, {25, 40}), tlx::Tensor(out, TLX_DTYPE_F32, {25, 40}, {40, 1})});
     out.read(result.data());
     for (size_t i = 0; i < values.size(); ++i) CHECK(result[i] == 2 * values[i]);
     const tlx::Tensor cube(in, TLX_DTYPE_F32, {2, 0, 4});

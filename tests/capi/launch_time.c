@@ -10,14 +10,15 @@
 
 #include <tlxjit/tlx.h>
 
-static const char *kSource = "kernel sum(a: tensor_desc<f16, [64, 64]>, b: tensor_desc<f16, [64, 64]>, c: tensor_desc<f16, [64, 64]>,\n"
-                             "           m: i32, n: i32) launch(num_warps = 4) {\n"
-                             "  c.store([m, n], a.load([m, n]) + b.load([m, n]));\n"
-                             "}\n"
-                             "kernel pointers(a: *f16, b: *f16, c: *f16, m: i32, n: i32) launch(num_warps = 4) {\n"
-                             "  let i = arange(0, 128);\n"
-                             "  store(c + i, load(a + i) + load(b + i), i < m + n);\n"
-                             "}\n";
+static const char *kSource =
+    "kernel sum(a: tensor_desc<f16, [64, 64]>, b: tensor_desc<f16, [64, 64]>, c: tensor_desc<f16, [64, 64]>,\n"
+    "           m: i32, n: i32) launch(num_warps = 4) {\n"
+    "  c.store([m, n], a.load([m, n]) + b.load([m, n]));\n"
+    "}\n"
+    "kernel pointers(a: *f16, b: *f16, c: *f16, m: i32, n: i32) launch(num_warps = 4) {\n"
+    "  let i = arange(0, 128);\n"
+    "  store(c + i, load(a + i) + load(b + i), i < m + n);\n"
+    "}\n";
 
 enum { kRounds = 20, kLaunches = 20000 };
 

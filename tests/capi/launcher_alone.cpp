@@ -64,8 +64,7 @@ int tensorMaps() {
   const unsigned long before = allocations;
   for (int i = 0; i < 100; ++i)
     if (Status s = kernel->launch(*device, {7, 1, 1}, args, nullptr, {}, nullptr)) return failed("launch", s);
-  if (allocations != before)
-    return std::fprintf(stderr, "100 launches allocated %lu times\n", allocations - before), 1;
+  if (allocations != before) return std::fprintf(stderr, "100 launches allocated %lu times\n", allocations - before), 1;
   return 0;
 }
 

@@ -19,10 +19,14 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor
   c.store([0, 0], acc);
 })",
                    {{"D", body}}),
-           {}, {Matrix("f16", 64, 128), Matrix("f16", 128, 32)}, Matrix("f32", 64, 32), {int32_t(128)}},
+           {},
+           {Matrix("f16", 64, 128), Matrix("f16", 128, 32)},
+           Matrix("f32", 64, 32),
+           {int32_t(128)}},
           [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-            return sum(128, [&](int64_t k) { return in[0](r, s.find("first") != std::string::npos ? k % 32 : k); },
-                       [&](int64_t k) { return in[1](s.find("fixed") != std::string::npos ? k % 32 : k, c); });
+            return sum(
+                128, [&](int64_t k) { return in[0](r, s.find("first") != std::string::npos ? k % 32 : k); },
+                [&](int64_t k) { return in[1](s.find("fixed") != std::string::npos ? k % 32 : k, c); });
           });
   }
 }
@@ -45,9 +49,13 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, d: tensor
   c.store([0, 0], acc);
 })",
                      {{"D", body}, {"S", stages}}),
-             {}, {Matrix("f16", 64, 160), Matrix("f16", 160, 32), Matrix("f16", 160, 32)}, Matrix("f32", 64, 32), {int32_t(160)}},
+             {},
+             {Matrix("f16", 64, 160), Matrix("f16", 160, 32), Matrix("f16", 160, 32)},
+             Matrix("f32", 64, 32),
+             {int32_t(160)}},
             [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-              return sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[k / 32 % 2 ? 2 : 1](k, c); });
+              return sum(
+                  160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[k / 32 % 2 ? 2 : 1](k, c); });
             });
 }
 
@@ -65,10 +73,14 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor
   }
   c.store([0, 0], acc);
 })",
-         {}, {Matrix("f16", 64, 192), Matrix("f16", 192, 32)}, Matrix("f32", 64, 32), {int32_t(192)}},
+         {},
+         {Matrix("f16", 64, 192), Matrix("f16", 192, 32)},
+         Matrix("f32", 64, 32),
+         {int32_t(192)}},
         [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-          return in[0](r, 96 + c) +
-                 sum(192, [&](int64_t k) { return k / 32 == 2 ? 0 : in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
+          return in[0](r, 96 + c) + sum(
+                                        192, [&](int64_t k) { return k / 32 == 2 ? 0 : in[0](r, k); },
+                                        [&](int64_t k) { return in[1](k, c); });
         });
   // The load is part of the condition: the block of flags says whether to go on.
   check({R"(
@@ -82,9 +94,13 @@ kernel k(a: tensor_desc<i32, [1, 8]>, b: tensor_desc<i32, [1, 8]>, c: tensor_des
   }
   c.store([0, 0], total);
 })",
-         {}, {Matrix("i32", 9, 8), Matrix("i32", 9, 8)}, Matrix("i32", 1, 8), {int32_t(6)}},
+         {},
+         {Matrix("i32", 9, 8), Matrix("i32", 9, 8)},
+         Matrix("i32", 1, 8),
+         {int32_t(6)}},
         [](const std::vector<Matrix> &in, int64_t, int64_t c) {
-          return sum(6, [&](int64_t k) { return in[1](k, c); }, [](int64_t) { return 1.0; });
+          return sum(
+              6, [&](int64_t k) { return in[1](k, c); }, [](int64_t) { return 1.0; });
         });
 }
 
@@ -107,12 +123,17 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, d: tensor
   c.store([0, 0], total);
 })",
                      {{"B", bound}, {"O", outer}}),
-             {}, {Matrix("f16", 64, 256), Matrix("f16", 160, 32), Matrix("f32", 64, 96)}, Matrix("f32", 64, 32), {int32_t(160)}},
+             {},
+             {Matrix("f16", 64, 256), Matrix("f16", 160, 32), Matrix("f32", 64, 96)},
+             Matrix("f32", 64, 32),
+             {int32_t(160)}},
             [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
               double total = 0;
               for (int64_t i = 0; i < 96; i += 32) {
                 const int64_t depth = bound[0] == 'n' ? 160 : (i + 63) / 32 * 32;
-                total += in[2](r, i + c) * sum(depth, [&](int64_t k) { return in[0](r, i + k); }, [&](int64_t k) { return in[1](k, c); });
+                total += in[2](r, i + c) *
+                         sum(
+                             depth, [&](int64_t k) { return in[0](r, i + k); }, [&](int64_t k) { return in[1](k, c); });
               }
               return total;
             });
@@ -138,8 +159,10 @@ kernel k(a: tensor_desc<f16, [64, $K]>, b: tensor_desc<f16, [$K, $N]>, d: tensor
   }
 })",
                      {{"A", around}, number("K", k), number("N", n)}),
-             {}, {Matrix("f16", loop ? 128 : 64, depth), Matrix("f16", depth, n), Matrix("f16", depth, n)},
-             Matrix("f32", loop ? 128 : 64, n), {int32_t(depth)}},
+             {},
+             {Matrix("f16", loop ? 128 : 64, depth), Matrix("f16", depth, n), Matrix("f16", depth, n)},
+             Matrix("f32", loop ? 128 : 64, n),
+             {int32_t(depth)}},
             [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
               const int64_t to = varies && r >= 64 ? depth - 32 : depth;
               return sum((to + k - 1) / k * k, [&](int64_t j) { return in[0](r, j); },
@@ -149,7 +172,8 @@ kernel k(a: tensor_desc<f16, [64, $K]>, b: tensor_desc<f16, [$K, $N]>, d: tensor
 }
 
 TEST_CASE("async: pipelined loops in branches and while loops") {
-  for (const char *around : {"if depth > 3 {", "for t in range(0, 3) { if t != 1 {", "var t = 0; while t < 3 { t = t + 1; if t != 2 {"}) {
+  for (const char *around :
+       {"if depth > 3 {", "for t in range(0, 3) { if t != 1 {", "var t = 0; while t < 3 { t = t + 1; if t != 2 {"}) {
     const bool twice = around[0] != 'i';
     check({replace(R"(
 kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>, depth: i32) launch(num_warps = 4) {
@@ -161,9 +185,14 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor
   c.store([0, 0], acc);
 })",
                    {{"A", around}, {"E", twice ? "}" : ""}}),
-           {}, {Matrix("f16", 64, 160), Matrix("f16", 160, 32)}, Matrix("f32", 64, 32), {int32_t(160)}},
+           {},
+           {Matrix("f16", 64, 160), Matrix("f16", 160, 32)},
+           Matrix("f32", 64, 32),
+           {int32_t(160)}},
           [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-            return (twice ? 2 : 1) * (1 + sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](k, c); }));
+            return (twice ? 2 : 1) *
+                   (1 + sum(
+                            160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](k, c); }));
           });
   }
 }
@@ -187,10 +216,14 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 48]>, c: tensor
   }
 })",
                        {{"S", stages}}),
-               {}, {Matrix("f16", 130, depth), Matrix("f16", depth, 90)}, Matrix("f32", 130, 90), {int32_t(6), int32_t(depth)},
+               {},
+               {Matrix("f16", 130, depth), Matrix("f16", depth, 90)},
+               Matrix("f32", 130, 90),
+               {int32_t(6), int32_t(depth)},
                unsigned(programs)},
               [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-                return sum(depth, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
+                return sum(
+                    depth, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
               });
       }
 }
@@ -213,9 +246,14 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor
   }
 })",
                    {{"A", around}}),
-           {}, {Matrix("f16", 64 * (loop + 1), 160), Matrix("f16", 160, 32)}, Matrix("f32", 64 * (loop + 1), 32), {int32_t(32)}},
+           {},
+           {Matrix("f16", 64 * (loop + 1), 160), Matrix("f16", 160, 32)},
+           Matrix("f32", 64 * (loop + 1), 32),
+           {int32_t(32)}},
           [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-            return sum(160, [&](int64_t k) { return in[0](r, (32 + k / 32 * 96) % 160 + k % 32); }, [&](int64_t k) { return in[1](k, c); });
+            return sum(
+                160, [&](int64_t k) { return in[0](r, (32 + k / 32 * 96) % 160 + k % 32); },
+                [&](int64_t k) { return in[1](k, c); });
           });
   }
   // Downwards, and by a step that is known at run time only.
@@ -227,9 +265,13 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor
   c.store([0, 0], acc);
 })",
                    {{"R", range}}),
-           {}, {Matrix("f16", 64, 160), Matrix("f16", 160, 32)}, Matrix("f32", 64, 32), {int32_t(64)}},
+           {},
+           {Matrix("f16", 64, 160), Matrix("f16", 160, 32)},
+           Matrix("f32", 64, 32),
+           {int32_t(64)}},
           [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-            return sum(160, [&](int64_t k) { return k / 32 % 2 ? 0 : in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
+            return sum(
+                160, [&](int64_t k) { return k / 32 % 2 ? 0 : in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
           });
 }
 
@@ -248,12 +290,18 @@ kernel k(a: $A, b: $B, c: tensor_desc<f32, [64, 32]>, n: i32) launch(num_warps =
   }
 })",
                      {{"A", left ? "*f16" : "tensor_desc<f16, [64, 32]>"},
-                      {"B", left ? "tensor_desc<f16, [32, 32]>" : "*f16"}, {"P", left ? "a" : "b"},
-                      {"X", left ? tile : "a.load([64 * t, k])"}, {"Y", left ? "b.load([k, 0])" : tile}, {"O", around}}),
-             {}, {Matrix("f16", 64 * (loop + 1), 160, left), Matrix("f16", 160, 32, !left)}, Matrix("f32", 64 * (loop + 1), 32),
+                      {"B", left ? "tensor_desc<f16, [32, 32]>" : "*f16"},
+                      {"P", left ? "a" : "b"},
+                      {"X", left ? tile : "a.load([64 * t, k])"},
+                      {"Y", left ? "b.load([k, 0])" : tile},
+                      {"O", around}}),
+             {},
+             {Matrix("f16", 64 * (loop + 1), 160, left), Matrix("f16", 160, 32, !left)},
+             Matrix("f32", 64 * (loop + 1), 32),
              {int32_t(160)}},
             [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-              return sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
+              return sum(
+                  160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](k, c); });
             });
     }
 }
@@ -262,7 +310,8 @@ TEST_CASE("async: wgmma from pointers") {
   for (bool transposed : {false, true}) // B's contiguous dimension
     for (const char *stages : {"", ", num_stages = 2", ", num_stages = 4"})
       for (int64_t n : {32, 80})
-        check({replace(R"(
+        check({replace(
+                   R"(
 kernel k(a: *f16, b: *f16, c: *f32, depth: i32) launch(num_warps = 4) requires(aligned(a, 16), aligned(b, 16), aligned(c, 16)) {
   var acc = zeros([64, $N], f32);
   for k in range(0, depth, 32$S) {
@@ -272,12 +321,15 @@ kernel k(a: *f16, b: *f16, c: *f32, depth: i32) launch(num_warps = 4) requires(a
   }
   store(c + arange(0, 64)[:, None] * $N + arange(0, $N)[None, :], acc);
 })",
-                       {{"S", stages}, number("N", n), number("R", transposed ? 1 : n), number("C", transposed ? 160 : 1)}),
-               {}, {Matrix("f16", 64, 160, true), transposed ? Matrix("f16", n, 160, true) : Matrix("f16", 160, n, true)},
+                   {{"S", stages}, number("N", n), number("R", transposed ? 1 : n), number("C", transposed ? 160 : 1)}),
+               {},
+               {Matrix("f16", 64, 160, true), transposed ? Matrix("f16", n, 160, true) : Matrix("f16", 160, n, true)},
                Matrix("f32", 64, n, true),
                {int32_t(160)}},
               [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-                return sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return transposed ? in[1](c, k) : in[1](k, c); });
+                return sum(
+                    160, [&](int64_t k) { return in[0](r, k); },
+                    [&](int64_t k) { return transposed ? in[1](c, k) : in[1](k, c); });
               });
 }
 
@@ -293,7 +345,10 @@ kernel k(a: tensor_desc<f16, [16, 64]>, c: tensor_desc<f16, [16, 64]>, rows: i32
   for r in range(0, rows, 16$S) { $D }
 })",
                        {{"D", body}, {"S", stages}}),
-               {}, {Matrix("f16", 90, cols)}, Matrix("f16", 90, cols), {int32_t(90)}},
+               {},
+               {Matrix("f16", 90, cols)},
+               Matrix("f16", 90, cols),
+               {int32_t(90)}},
               [](const std::vector<Matrix> &in, int64_t r, int64_t c) { return 2 * in[0](r, c); });
 }
 
@@ -313,8 +368,12 @@ kernel k(a: tensor_desc<f32, [16, 64]>, c: tensor_desc<f32, [16, 64]>, out: tens
   out.store([0, 0], sum);
 })",
                      {{"A", around}}),
-             {}, {Matrix("f32", 16, cols), Matrix("f32", 16, cols)}, Matrix("f32", 16, cols)},
-            [&](const std::vector<Matrix> &in, int64_t r, int64_t c) { return loop ? 3 * in[0](r, c) + 3 : in[0](r, c); });
+             {},
+             {Matrix("f32", 16, cols), Matrix("f32", 16, cols)},
+             Matrix("f32", 16, cols)},
+            [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+              return loop ? 3 * in[0](r, c) + 3 : in[0](r, c);
+            });
     }
 }
 
@@ -328,9 +387,13 @@ kernel k(a: tensor_desc<i32, [1, $N]>, c: tensor_desc<i32, [1, $N]>, rows: i32) 
   c.store([0, 0], total);
 })",
                    {number("N", n)}),
-           {}, {Matrix("i32", 7, n)}, Matrix("i32", 1, n), {int32_t(7)}},
+           {},
+           {Matrix("i32", 7, n)},
+           Matrix("i32", 1, n),
+           {int32_t(7)}},
           [](const std::vector<Matrix> &in, int64_t, int64_t c) {
-            return sum(7, [&](int64_t r) { return in[0](r, c); }, [](int64_t r) { return double(r + 1); });
+            return sum(
+                7, [&](int64_t r) { return in[0](r, c); }, [](int64_t r) { return double(r + 1); });
           });
 }
 
@@ -342,7 +405,10 @@ kernel k(a: tensor_desc<f32, [1, $N]>, c: tensor_desc<f32, [1, $N]>, rows: i32) 
   for r in range(0, rows) { c.store([r, 0], a.load([r, 0]) * 2.0); }
 })",
                    {number("N", n)}),
-           {}, {Matrix("f32", 5, n - 7)}, Matrix("f32", 5, n - 7), {int32_t(5)}},
+           {},
+           {Matrix("f32", 5, n - 7)},
+           Matrix("f32", 5, n - 7),
+           {int32_t(5)}},
           [](const std::vector<Matrix> &in, int64_t r, int64_t c) { return 2 * in[0](r, c); });
 }
 
@@ -350,7 +416,8 @@ kernel k(a: tensor_desc<f32, [1, $N]>, c: tensor_desc<f32, [1, $N]>, rows: i32) 
 TEST_CASE("async: accumulators that meet in a loop") {
   struct Body {
     const char *text;
-    std::function<double(double acc, double other, double ab, double ad, double &next)> step; // returns the new acc, sets the new other
+    std::function<double(double acc, double other, double ab, double ad, double &next)>
+        step; // returns the new acc, sets the new other
   };
   const Body bodies[] = {
       // Two dots start from one accumulator.
@@ -362,7 +429,8 @@ TEST_CASE("async: accumulators that meet in a loop") {
       {"let t = dot(x, y, acc); acc = dot(x, z, other); other = t;",
        [](double acc, double other, double ab, double ad, double &next) { return next = acc + ab, other + ad; }},
       // The value of the iteration before is used behind the dot that makes the next one.
-      {"let t = dot(x, y, zeros([64, 32], f32)); other = other + acc; acc = t; other = other + dot(x, z, zeros([64, 32], f32));",
+      {"let t = dot(x, y, zeros([64, 32], f32)); other = other + acc; acc = t; other = other + dot(x, z, zeros([64, "
+       "32], f32));",
        [](double acc, double other, double ab, double ad, double &next) { return next = other + acc + ad, ab; }},
       {"let t = acc; acc = dot(x, y, acc); other = t * 2.0;",
        [](double acc, double, double ab, double, double &next) { return next = acc * 2, acc + ab; }},
@@ -385,12 +453,16 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, d: tensor
   c.store([0, 0], acc + other * 0.5);
 })",
                      {{"B", body.text}, {"S", start}}),
-             {}, {Matrix("f16", 64, 160), Matrix("f16", 160, 32), Matrix("f16", 160, 32)}, Matrix("f32", 64, 32)},
+             {},
+             {Matrix("f16", 64, 160), Matrix("f16", 160, 32), Matrix("f16", 160, 32)},
+             Matrix("f32", 64, 32)},
             [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
               double acc = start[0] - '0', other = 0;
               for (int64_t k = 0; k < 160; k += 32) {
-                const double ab = sum(32, [&](int64_t j) { return in[0](r, k + j); }, [&](int64_t j) { return in[1](k + j, c); });
-                const double ad = sum(32, [&](int64_t j) { return in[0](r, k + j); }, [&](int64_t j) { return in[2](k + j, c); });
+                const double ab = sum(
+                    32, [&](int64_t j) { return in[0](r, k + j); }, [&](int64_t j) { return in[1](k + j, c); });
+                const double ad = sum(
+                    32, [&](int64_t j) { return in[0](r, k + j); }, [&](int64_t j) { return in[2](k + j, c); });
                 double next = 0;
                 acc = body.step(acc, other, ab, ad, next);
                 other = next;
@@ -414,10 +486,13 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor
   }
 })",
                        {{"O", outer}, {"I", inner}, {"B", bound}}),
-               {}, {Matrix("f16", 300, 32), Matrix("f16", 128, 32)}, Matrix("f32", 300, 32)},
+               {},
+               {Matrix("f16", 300, 32), Matrix("f16", 128, 32)},
+               Matrix("f32", 300, 32)},
               [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-                return sum(bound[0] == 't' ? r / 64 * 32 : 128, [&](int64_t k) { return in[0](r, k % 32); },
-                           [&](int64_t k) { return in[1](k, c); });
+                return sum(
+                    bound[0] == 't' ? r / 64 * 32 : 128, [&](int64_t k) { return in[0](r, k % 32); },
+                    [&](int64_t k) { return in[1](k, c); });
               });
 }
 
@@ -438,10 +513,14 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor
   }
 })",
                      {{"L", leave}, {"S", stages}}),
-             {}, {Matrix("f16", 128, 160), Matrix("f16", 160, 32)}, Matrix("f32", 128, 32), {int32_t(2)}},
+             {},
+             {Matrix("f16", 128, 160), Matrix("f16", 160, 32)},
+             Matrix("f32", 128, 32),
+             {int32_t(2)}},
             [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-              return sum(160, [&](int64_t k) { return k / 32 == 3 || (k / 32 > 3 && leave[13] == 'b') ? 0 : in[0](r, k); },
-                         [&](int64_t k) { return in[1](k, c); });
+              return sum(
+                  160, [&](int64_t k) { return k / 32 == 3 || (k / 32 > 3 && leave[13] == 'b') ? 0 : in[0](r, k); },
+                  [&](int64_t k) { return in[1](k, c); });
             });
     }
 }

@@ -50,7 +50,8 @@ private:
     const int64_t start = rng.integer(0, 4) * 32;
     if (!loops) return {std::to_string(start), [=](const Machine &) { return start; }};
     const int64_t v = rng.integer(0, loops - 1), step = rng.integer(1, 2) * 32;
-    return {"(k" + std::to_string(v) + " * " + std::to_string(step) + " + " + std::to_string(start) + ") % " + std::to_string(kDepth),
+    return {"(k" + std::to_string(v) + " * " + std::to_string(step) + " + " + std::to_string(start) + ") % " +
+                std::to_string(kDepth),
             [=](const Machine &m) { return (m.variables[v] * step + start) % kDepth; }};
   }
   std::string acc(int64_t i) { return "x" + std::to_string(i); }
@@ -80,14 +81,15 @@ private:
   Statement dot(int64_t to, int64_t from) {
     const Index ka = index(), kb = index();
     const bool doubled = rng.integer(0, 5) == 0; // A from registers
-    return {acc(to) + " = dot(a.load([0, " + ka.text + "])" + (doubled ? " * 2.0" : "") + ", b.load([" + kb.text + ", 0]), " + acc(from) +
-                ");\n",
+    return {acc(to) + " = dot(a.load([0, " + ka.text + "])" + (doubled ? " * 2.0" : "") + ", b.load([" + kb.text +
+                ", 0]), " + acc(from) + ");\n",
             [=](Machine &m) {
               const int64_t x = ka.value(m), y = kb.value(m);
               Tile out = m.acc[from];
               for (int64_t r = 0; r < kRows; ++r)
                 for (int64_t c = 0; c < kColumns; ++c)
-                  for (int64_t k = 0; k < 32; ++k) out[size_t(r * kColumns + c)] += (doubled ? 2 : 1) * m.a(r, x + k) * m.b(y + k, c);
+                  for (int64_t k = 0; k < 32; ++k)
+                    out[size_t(r * kColumns + c)] += (doubled ? 2 : 1) * m.a(r, x + k) * m.b(y + k, c);
               m.acc[to] = out;
             }};
   }
@@ -95,13 +97,13 @@ private:
   Statement loop(int depth) {
     const int64_t trips = rng.integer(0, 4), stages = rng.integer(1, 4), v = loops;
     const bool varies = loops && rng.integer(0, 2) == 0; // with the loop around it
-    const std::string bound = varies ? "k" + std::to_string(v - 1) + " % 2 + " + std::to_string(trips) : "n + " + std::to_string(trips);
+    const std::string bound =
+        varies ? "k" + std::to_string(v - 1) + " % 2 + " + std::to_string(trips) : "n + " + std::to_string(trips);
     ++loops;
     const Statement inner = body(depth - 1);
     --loops;
     return {"for k" + std::to_string(v) + " in range(0, " + bound +
-                (stages > 1 ? ", num_stages = " + std::to_string(stages) : "") + ") {\n" +
-                inner.text + "}\n",
+                (stages > 1 ? ", num_stages = " + std::to_string(stages) : "") + ") {\n" + inner.text + "}\n",
             [=](Machine &m) {
               const int64_t to = trips + (varies ? m.variables[v - 1] % 2 : 0);
               for (int64_t k = 0; k < to; ++k) {
@@ -114,22 +116,26 @@ private:
   Statement branch(int depth) {
     const Statement yes = body(depth - 1), no = body(depth - 1);
     const int64_t v = loops - 1, parity = rng.integer(0, 1);
-    const std::string condition = (v < 0 ? std::string("flag") : "k" + std::to_string(v) + " % 2") + " == " + std::to_string(parity);
-    return {"if " + condition + " {\n" + yes.text + "} else {\n" + no.text + "}\n", [=](Machine &m) {
-              ((v < 0 ? m.flag : m.variables[v] % 2) == parity ? yes : no).run(m);
-            }};
+    const std::string condition =
+        (v < 0 ? std::string("flag") : "k" + std::to_string(v) + " % 2") + " == " + std::to_string(parity);
+    return {"if " + condition + " {\n" + yes.text + "} else {\n" + no.text + "}\n",
+            [=](Machine &m) { ((v < 0 ? m.flag : m.variables[v] % 2) == parity ? yes : no).run(m); }};
   }
 };
 
 void check(uint64_t seed) {
   const Statement body = Generator(seed).body(3);
-  const std::string text = "kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>,\n"
-                           "    n: i32, flag: i32) launch(num_warps = 4) {\nvar x0 = zeros([64, 32], f32);\n"
-                           "var x1 = zeros([64, 32], f32);\nvar x2 = zeros([64, 32], f32);\nvar row = 0;\n" +
-                           body.text + "c.store([" + std::to_string(kBlocks) + " * 64, 0], x0 + x1 * 2.0 - x2);\n}\n";
+  const std::string text =
+      "kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>,\n"
+      "    n: i32, flag: i32) launch(num_warps = 4) {\nvar x0 = zeros([64, 32], f32);\n"
+      "var x1 = zeros([64, 32], f32);\nvar x2 = zeros([64, 32], f32);\nvar row = 0;\n" +
+      body.text + "c.store([" + std::to_string(kBlocks) + " * 64, 0], x0 + x1 * 2.0 - x2);\n}\n";
   std::vector<Tile> stored; // of the run on the host, made when the first element is asked for
   int64_t flag = int64_t(seed % 2);
-  Case c{text, {}, {Matrix("f16", kRows, kDepth), Matrix("f16", kDepth, kColumns)}, Matrix("f32", (kBlocks + 1) * kRows, kColumns),
+  Case c{text,
+         {},
+         {Matrix("f16", kRows, kDepth), Matrix("f16", kDepth, kColumns)},
+         Matrix("f32", (kBlocks + 1) * kRows, kColumns),
          {int32_t(0), int32_t(flag)}};
   c.poison = 0;
   CAPTURE(seed);

@@ -27,18 +27,30 @@ kernel k(a: tensor_desc<$TA, [$AR, $AC]>, b: tensor_desc<$TB, [$BR, $BC]>, c: te
   }
   c.store([0, 0], acc);
 })",
-                                   {{"TA", p.a}, {"TB", p.b}, {"ACC", p.acc},
-                                    number("M", p.m), number("N", p.n), number("K", p.k), number("S", p.stages), number("W", p.warps),
-                                    number("AR", p.ta ? p.k : p.m), number("AC", p.ta ? p.m : p.k),
-                                    number("BR", p.tb ? p.n : p.k), number("BC", p.tb ? p.k : p.n),
+                                   {{"TA", p.a},
+                                    {"TB", p.b},
+                                    {"ACC", p.acc},
+                                    number("M", p.m),
+                                    number("N", p.n),
+                                    number("K", p.k),
+                                    number("S", p.stages),
+                                    number("W", p.warps),
+                                    number("AR", p.ta ? p.k : p.m),
+                                    number("AC", p.ta ? p.m : p.k),
+                                    number("BR", p.tb ? p.n : p.k),
+                                    number("BC", p.tb ? p.k : p.n),
                                     {"LA", p.ta ? "a.load([k, 0]).T" : "a.load([0, k])"},
                                     {"LB", p.tb ? "b.load([0, k]).T" : "b.load([k, 0])"}});
   for (int64_t depth : depths)
-    check({text, {}, {Matrix(p.a, p.ta ? depth : p.m, p.ta ? p.m : depth), Matrix(p.b, p.tb ? p.n : depth, p.tb ? depth : p.n)},
-           Matrix(p.acc, p.m, p.n - missing), {int32_t(depth)}},
+    check({text,
+           {},
+           {Matrix(p.a, p.ta ? depth : p.m, p.ta ? p.m : depth), Matrix(p.b, p.tb ? p.n : depth, p.tb ? depth : p.n)},
+           Matrix(p.acc, p.m, p.n - missing),
+           {int32_t(depth)}},
           [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-            return sum(depth, [&](int64_t k) { return p.ta ? in[0](k, r) : in[0](r, k); },
-                       [&](int64_t k) { return p.tb ? in[1](c, k) : in[1](k, c); });
+            return sum(
+                depth, [&](int64_t k) { return p.ta ? in[0](k, r) : in[0](r, k); },
+                [&](int64_t k) { return p.tb ? in[1](c, k) : in[1](k, c); });
           });
 }
 
@@ -67,8 +79,15 @@ TEST_CASE("async: warpgroups along M and N") {
     int64_t m, n;
     int warps;
   };
-  for (const Tile &t : {Tile{128, 64, 8}, {64, 64, 8}, {64, 192, 8}, {64, 128, 16}, {128, 96, 16}, {256, 32, 16},
-                       {192, 80, 4}, {320, 16, 4}, {192, 64, 8}})
+  for (const Tile &t : {Tile{128, 64, 8},
+                        {64, 64, 8},
+                        {64, 192, 8},
+                        {64, 128, 16},
+                        {128, 96, 16},
+                        {256, 32, 16},
+                        {192, 80, 4},
+                        {320, 16, 4},
+                        {192, 64, 8}})
     for (bool ta : {false, true})
       for (bool tb : {false, true}) {
         Product p;
@@ -110,8 +129,12 @@ TEST_CASE("async: types") {
   struct Types {
     const char *a, *b, *acc;
   };
-  for (const Types &t : {Types{"bf16", "bf16", "f32"}, {"f32", "f32", "f32"}, {"f8e4m3", "f8e4m3", "f32"}, {"f8e5m2", "f8e5m2", "f32"},
-                         {"i8", "i8", "i32"}, {"u8", "u8", "i32"}})
+  for (const Types &t : {Types{"bf16", "bf16", "f32"},
+                         {"f32", "f32", "f32"},
+                         {"f8e4m3", "f8e4m3", "f32"},
+                         {"f8e5m2", "f8e5m2", "f32"},
+                         {"i8", "i8", "i32"},
+                         {"u8", "u8", "i32"}})
     for (int warps : {4, 8}) {
       Product p;
       p.a = t.a, p.b = t.b, p.acc = t.acc, p.tb = true, p.n = 48, p.warps = warps, p.m = warps * 16, p.k = 64;
@@ -132,10 +155,14 @@ TEST_CASE("async: rings for other instructions") {
     int64_t m, n;
     int warps;
   };
-  for (const Form &f : {Form{"f16", "f32", "", 32, 32, 1}, {"f16", "f32", "", 32, 64, 2}, {"bf16", "f32", "", 96, 32, 4},
+  for (const Form &f : {Form{"f16", "f32", "", 32, 32, 1},
+                        {"f16", "f32", "", 32, 64, 2},
+                        {"bf16", "f32", "", 96, 32, 4},
                         {"f16", "f32", "", 64, 32, 32},
-                        {"f32", "f32", ", precision = \"ieee\"", 64, 32, 4}, {"f32", "f32", ", precision = \"tf32x3\"", 64, 32, 4},
-                        {"f64", "f64", "", 64, 32, 4}, {"i8", "i32", "", 32, 64, 2}})
+                        {"f32", "f32", ", precision = \"ieee\"", 64, 32, 4},
+                        {"f32", "f32", ", precision = \"tf32x3\"", 64, 32, 4},
+                        {"f64", "f64", "", 64, 32, 4},
+                        {"i8", "i32", "", 32, 64, 2}})
     for (const char *around : {"let t = 0; if true {", "for t in range(0, 2) {"}) {
       const bool loop = around[0] == 'f';
       check({replace(R"(
@@ -146,11 +173,19 @@ kernel k(a: tensor_desc<$T, [$M, 32]>, b: tensor_desc<$T, [$N, 32]>, c: tensor_d
     c.store([$M * t, 0], acc);
   }
 })",
-                     {{"T", f.type}, {"ACC", f.acc}, {"P", f.precision}, {"O", around}, number("M", f.m), number("N", f.n),
+                     {{"T", f.type},
+                      {"ACC", f.acc},
+                      {"P", f.precision},
+                      {"O", around},
+                      number("M", f.m),
+                      number("N", f.n),
                       number("W", f.warps)}),
-             {}, {Matrix(f.type, f.m * (loop + 1), 160), Matrix(f.type, f.n, 160)}, Matrix(f.acc, f.m * (loop + 1), f.n)},
+             {},
+             {Matrix(f.type, f.m * (loop + 1), 160), Matrix(f.type, f.n, 160)},
+             Matrix(f.acc, f.m * (loop + 1), f.n)},
             [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-              return sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](c, k); });
+              return sum(
+                  160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](c, k); });
             });
     }
 }
@@ -159,7 +194,8 @@ kernel k(a: tensor_desc<$T, [$M, 32]>, b: tensor_desc<$T, [$N, 32]>, c: tensor_d
 
 TEST_CASE("async: operands from registers") {
   const Reference doubled = [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-    return sum(96, [&](int64_t k) { return in[0](r, k) + 1; }, [&](int64_t k) { return in[1](k, c) * 2 - 1; });
+    return sum(
+        96, [&](int64_t k) { return in[0](r, k) + 1; }, [&](int64_t k) { return in[1](k, c) * 2 - 1; });
   };
   for (int warps : {4, 8})
     for (const char *body : {"dot(a.load([0, k]) + 1.0, b.load([k, 0]) * 2.0 - 1.0, acc)",
@@ -172,7 +208,9 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 64]>, c: tensor
   c.store([0, 0], acc);
 })",
                        {number("W", warps), {"S", stages}, {"D", body}}),
-               {}, {Matrix("f16", 64, 96), Matrix("f16", 96, 64)}, Matrix("f32", 64, 64)},
+               {},
+               {Matrix("f16", 64, 96), Matrix("f16", 96, 64)},
+               Matrix("f32", 64, 64)},
               doubled);
 }
 
@@ -190,9 +228,12 @@ kernel k(a: tensor_desc<$T, [64, 64]>, b: tensor_desc<$T, [32, 64]>, c: tensor_d
   c.store([0, 0], acc);
 })",
                    {{"T", t}, {"ACC", acc}, {"X", narrow ? "(x.to(f32) + 1.0).to(" + t + ")" : "x + 1"}}),
-           {}, {Matrix(t, 64, 128), Matrix(t, 32, 128)}, Matrix(acc, 64, 32)},
+           {},
+           {Matrix(t, 64, 128), Matrix(t, 32, 128)},
+           Matrix(acc, 64, 32)},
           [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
-            return sum(128, [&](int64_t k) { return in[0](r, k) + 1; }, [&](int64_t k) { return in[1](c, k); });
+            return sum(
+                128, [&](int64_t k) { return in[0](r, k) + 1; }, [&](int64_t k) { return in[1](c, k); });
           });
   }
 }
@@ -214,12 +255,16 @@ kernel k(q: tensor_desc<f16, [$M, 64]>, b: tensor_desc<f16, [32, 64]>, v: tensor
   c.store([0, 0], acc);
 })",
                        {number("W", warps), number("S", stages), number("M", 16 * warps), number("N", n)}),
-               {}, {Matrix("f16", 16 * warps, 64), Matrix("f16", 160, 64), Matrix("f16", 160, n)}, Matrix("f32", 16 * warps, n),
+               {},
+               {Matrix("f16", 16 * warps, 64), Matrix("f16", 160, 64), Matrix("f16", 160, n)},
+               Matrix("f32", 16 * warps, n),
                {int32_t(160)}},
               [row = std::vector<double>(160)](const std::vector<Matrix> &in, int64_t r, int64_t c) mutable {
                 for (int64_t j = 0; j < 160 && c == 0; ++j) // A·B, once a row
-                  row[size_t(j)] = sum(64, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](j, k); });
-                return sum(160, [&](int64_t j) { return row[size_t(j)]; }, [&](int64_t j) { return in[2](j, c); });
+                  row[size_t(j)] = sum(
+                      64, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](j, k); });
+                return sum(
+                    160, [&](int64_t j) { return row[size_t(j)]; }, [&](int64_t j) { return in[2](j, c); });
               });
 }
 
@@ -227,7 +272,8 @@ kernel k(q: tensor_desc<f16, [$M, 64]>, b: tensor_desc<f16, [32, 64]>, v: tensor
 TEST_CASE("async: an accumulator that the loop changes") {
   for (const char *body : {"acc = dot(x, y, acc * 0.5 + 0.5);", "acc = acc * 0.5 + 0.5;\n    acc = dot(x, y, acc);",
                            "acc = dot(x, y, acc);\n    acc = acc * 0.5 + 0.5;"}) {
-    const bool after = std::string(body).find("acc = dot(x, y, acc);\n") != std::string::npos && std::string(body)[6] == 'd';
+    const bool after =
+        std::string(body).find("acc = dot(x, y, acc);\n") != std::string::npos && std::string(body)[6] == 'd';
     check({replace(R"(
 kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor_desc<f32, [64, 32]>) launch(num_warps = 4) {
   var acc = zeros([64, 32], f32);
@@ -239,7 +285,9 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 32]>, c: tensor
   c.store([0, 0], acc);
 })",
                    {{"D", body}}),
-           {}, {Matrix("f16", 64, 160), Matrix("f16", 160, 32)}, Matrix("f32", 64, 32)},
+           {},
+           {Matrix("f16", 64, 160), Matrix("f16", 160, 32)},
+           Matrix("f32", 64, 32)},
           [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
             double acc = 0;
             for (int64_t k = 0; k < 160; k += 32) {
@@ -270,7 +318,9 @@ $E    other = dot(x, d.load([k, 0]), other);
   c.store([0, 0], acc - other * 3.0 + total.to(f32));
 })",
                    {{"E", extra}}),
-           {}, {Matrix("f16", 64, 160), Matrix("f16", 160, 32), Matrix("f16", 160, 32)}, Matrix("f32", 64, 32)},
+           {},
+           {Matrix("f16", 64, 160), Matrix("f16", 160, 32), Matrix("f16", 160, 32)},
+           Matrix("f32", 64, 32)},
           [&](const std::vector<Matrix> &in, int64_t r, int64_t c) {
             double total = 0;
             if (std::string(extra).find("max(x") != std::string::npos)
@@ -280,6 +330,8 @@ $E    other = dot(x, d.load([k, 0]), other);
                   for (int64_t j = k; j < k + 32; ++j) m = std::max(m, in[0](i, j));
                 total += m;
               }
-            return total + sum(160, [&](int64_t k) { return in[0](r, k); }, [&](int64_t k) { return in[1](k, c) - 3 * in[2](k, c); });
+            return total + sum(
+                               160, [&](int64_t k) { return in[0](r, k); },
+                               [&](int64_t k) { return in[1](k, c) - 3 * in[2](k, c); });
           });
 }

@@ -17,7 +17,9 @@ struct Matrix {
     const int64_t unit = 16 / bytes;
     return (cols + unit) / unit * unit;
   }
-  double operator()(int64_t r, int64_t c) const { return r < 0 || c < 0 || r >= rows || c >= cols ? 0 : values.value(size_t(r * ld + c)); }
+  double operator()(int64_t r, int64_t c) const {
+    return r < 0 || c < 0 || r >= rows || c >= cols ? 0 : values.value(size_t(r * ld + c));
+  }
 };
 
 struct Case {
@@ -96,7 +98,9 @@ inline void check(Case c, const Reference &reference) {
   }
 }
 
-inline std::pair<std::string, std::string> number(const char *name, int64_t v) { return {name, std::to_string(v)}; }
+inline std::pair<std::string, std::string> number(const char *name, int64_t v) {
+  return {name, std::to_string(v)};
+}
 
 /// Σ over k of a(r, k) b(k, c).
 template <typename A, typename B> double sum(int64_t depth, A a, B b) {

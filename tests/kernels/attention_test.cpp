@@ -53,7 +53,8 @@ void run(const Config &c, const std::string &target, int heads, int seq, Data da
   CAPTURE(int(data));
   Program p = build(c, target);
   Rng rng(seq * 31 + c.d);
-  Sequences q(c.type, heads, seq, c.d), k(c.type, heads, seq, c.d), v(c.type, heads, seq, c.d), o(c.type, heads, seq, c.d);
+  Sequences q(c.type, heads, seq, c.d), k(c.type, heads, seq, c.d), v(c.type, heads, seq, c.d),
+      o(c.type, heads, seq, c.d);
   q.fillWith(rng, data == Data::Equal ? 0 : 1), k.fillWith(rng, 1, data == Data::Growing), v.fillWith(rng);
   Tensor lse("f32", size_t(heads) * seq);
   double scale = 1 / std::sqrt(double(c.d));

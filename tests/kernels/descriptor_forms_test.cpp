@@ -21,7 +21,9 @@ std::vector<double> values(const Tensor &t) {
   for (size_t i = 0; i < v.size(); ++i) v[i] = t.get(i);
   return v;
 }
-bool warns(const Program &p, const char *text) { return p.kernel.diagnostics().find(text) != std::string::npos; }
+bool warns(const Program &p, const char *text) {
+  return p.kernel.diagnostics().find(text) != std::string::npos;
+}
 
 } // namespace
 
@@ -34,19 +36,21 @@ TEST_CASE("descriptors: what an acquire has seen is loaded behind it") {
                                "      atomic_add(count, 1, order = \"release\");\n"
                                "    }\n"
                                "  } else {\n";
-  const std::string head = "(a: tensor_desc<f16, [64, 64]>, w: tensor_desc<f16, [64, 64]>, c: tensor_desc<f32, [64, 64]>, "
-                           "count: *i32, n: i32) launch(num_warps = 4) {\n" + producer;
+  const std::string head =
+      "(a: tensor_desc<f16, [64, 64]>, w: tensor_desc<f16, [64, 64]>, c: tensor_desc<f32, [64, 64]>, "
+      "count: *i32, n: i32) launch(num_warps = 4) {\n" +
+      producer;
   const std::string wait = "      var seen = atomic_add(count, 0, order = \"acquire\");\n"
                            "      while seen <= i { seen = atomic_add(count, 0, order = \"acquire\"); }\n";
-  const std::string text = "kernel inside" + head +
-                           "    for i in range(0, n, num_stages = 3) {\n" + wait +
+  const std::string text = "kernel inside" + head + "    for i in range(0, n, num_stages = 3) {\n" + wait +
                            "      let x = a.load([i * 64, 0]);\n"
                            "      c.store([i * 64, 0], dot(x, x.T));\n"
                            "    }\n  }\n}\n"
-                           "kernel around" + head +
-                           "    for i in range(0, n) {\n" + wait +
+                           "kernel around" +
+                           head + "    for i in range(0, n) {\n" + wait +
                            "      var acc = zeros([64, 64], f32);\n"
-                           "      for k in range(0, 64, 64, num_stages = 3) { acc = dot(a.load([i * 64, k]), a.load([i * 64, k]).T, acc); }\n"
+                           "      for k in range(0, 64, 64, num_stages = 3) { acc = dot(a.load([i * 64, k]), a.load([i "
+                           "* 64, k]).T, acc); }\n"
                            "      c.store([i * 64, 0], acc);\n"
                            "    }\n  }\n}\n";
   constexpr int n = 4;
@@ -68,8 +72,9 @@ TEST_CASE("descriptors: what an acquire has seen is loaded behind it") {
 
 // Nothing orders accesses of the same elements through different arguments: the loop is pipelined, on every target.
 TEST_CASE("descriptors: a loop that loads by one and stores by another is pipelined") {
-  const std::string text = "kernel k(d: tensor_desc<f32, [8, 32]>, e: tensor_desc<f32, [8, 32]>, n: i32) launch(num_warps = 4) {\n"
-                           "  for i in range(0, n, num_stages = 3) { e.store([i * 8, 0], d.load([i * 8, 0]) + 1.0); }\n}\n";
+  const std::string text =
+      "kernel k(d: tensor_desc<f32, [8, 32]>, e: tensor_desc<f32, [8, 32]>, n: i32) launch(num_warps = 4) {\n"
+      "  for i in range(0, n, num_stages = 3) { e.store([i * 8, 0], d.load([i * 8, 0]) + 1.0); }\n}\n";
   for (const std::string &target : targets()) {
     const Program p = compiled(text, "k", target);
     CHECK_MESSAGE(!warns(p, "num_stages"), p.kernel.diagnostics());
@@ -92,11 +97,14 @@ TEST_CASE("descriptors: a loop that loads by one and stores by another is pipeli
 
 TEST_CASE("descriptors: a loop that cannot be pipelined says so once") {
   const std::string text =
-      "kernel index(a: tensor_desc<f16, [64, 64]>, b: tensor_desc<f16, [64, 64]>, c: tensor_desc<f32, [64, 64]>, p: *i32, n: i32) launch(num_warps = 4) {\n"
+      "kernel index(a: tensor_desc<f16, [64, 64]>, b: tensor_desc<f16, [64, 64]>, c: tensor_desc<f32, [64, 64]>, p: "
+      "*i32, n: i32) launch(num_warps = 4) {\n"
       "  var acc = zeros([64, 64], f32);\n"
-      "  for k in range(0, n, num_stages = 3) { acc = dot(a.load([0, load(p + k) * 64]), b.load([load(p + k) * 64, 0]), acc); }\n"
+      "  for k in range(0, n, num_stages = 3) { acc = dot(a.load([0, load(p + k) * 64]), b.load([load(p + k) * 64, "
+      "0]), acc); }\n"
       "  c.store([0, 0], acc);\n}\n"
-      "kernel ordered(a: tensor_desc<f32, [64, 64]>, c: tensor_desc<f32, [64, 64]>, p: *i32, n: i32) launch(num_warps = 4) {\n"
+      "kernel ordered(a: tensor_desc<f32, [64, 64]>, c: tensor_desc<f32, [64, 64]>, p: *i32, n: i32) launch(num_warps "
+      "= 4) {\n"
       "  var t = zeros([64, 64], f32);\n"
       "  for k in range(0, n, num_stages = 3) { atomic_add(p, 1, order = \"acquire\"); t += a.load([k * 64, 0]); }\n"
       "  c.store([0, 0], t);\n}\n"
@@ -105,10 +113,13 @@ TEST_CASE("descriptors: a loop that cannot be pipelined says so once") {
       "  for k in range(0, n, num_stages = 3) { t += a.load([k * 64, 0]); }\n"
       "  a.store([0, 0], t);\n}\n";
   for (const std::string &target : targets()) {
-    for (auto [kernel, why] : {std::pair{"index", "depends on memory"}, {"ordered", "an atomic in it has a memory order"}, {"behind", ""}}) {
+    for (auto [kernel, why] :
+         {std::pair{"index", "depends on memory"}, {"ordered", "an atomic in it has a memory order"}, {"behind", ""}}) {
       const std::string said = compiled(text, kernel, target).kernel.diagnostics();
       size_t count = 0;
-      for (size_t at = said.find("num_stages has no effect"); at != std::string::npos; at = said.find("num_stages has no effect", at + 1)) ++count;
+      for (size_t at = said.find("num_stages has no effect"); at != std::string::npos;
+           at = said.find("num_stages has no effect", at + 1))
+        ++count;
       CHECK_MESSAGE(count == (*why ? 1 : 0), target, " ", kernel, "\n", said);
       CHECK_MESSAGE(said.find(why) != std::string::npos, target, " ", kernel, "\n", said);
     }
@@ -117,22 +128,23 @@ TEST_CASE("descriptors: a loop that cannot be pipelined says so once") {
 
 // 40 columns: wgmma has n = 40 for floats, but not for integers.
 TEST_CASE("descriptors: products of floats and of integers in one shape") {
-  const std::string text =
-      "kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [40, 32]>, x: tensor_desc<i8, [64, 32]>, y: tensor_desc<i8, [40, 32]>, c: *f32, z: *i32)\n"
-      "    launch(num_warps = 4) {\n"
-      "  let at = arange(0, 64)[:, None] * 40 + arange(0, 40)[None, :];\n"
-      "  store(c + at, dot(a.load([0, 0]), b.load([0, 0]).T));\n"
-      "  store(z + at, dot(x.load([0, 0]), y.load([0, 0]).T));\n}\n";
+  const std::string text = "kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [40, 32]>, x: tensor_desc<i8, "
+                           "[64, 32]>, y: tensor_desc<i8, [40, 32]>, c: *f32, z: *i32)\n"
+                           "    launch(num_warps = 4) {\n"
+                           "  let at = arange(0, 64)[:, None] * 40 + arange(0, 40)[None, :];\n"
+                           "  store(c + at, dot(a.load([0, 0]), b.load([0, 0]).T));\n"
+                           "  store(z + at, dot(x.load([0, 0]), y.load([0, 0]).T));\n}\n";
   for (const std::string &target : targets()) {
     if (target.starts_with("gfx")) continue; // no matrix instruction of 8 columns
     const Program p = compiled(text, "k", target);
     harness::Rng rng(5);
     for (const Setting &setting : settings(target, 2)) {
-      Tensor a("f16", 64 * 32), b("f16", 40 * 32), x("i8", 64 * 32), y("i8", 40 * 32), c("f32", 64 * 40), z("i32", 64 * 40);
+      Tensor a("f16", 64 * 32), b("f16", 40 * 32), x("i8", 64 * 32), y("i8", 40 * 32), c("f32", 64 * 40),
+          z("i32", 64 * 40);
       for (Tensor *t : {&a, &b, &x, &y}) fill(*t, rng, harness::Fill::Integers);
       c.poison(), z.poison();
-      tlx::Buffer bufferA = harness::upload(a), bufferB = harness::upload(b), bufferX = harness::upload(x), bufferY = harness::upload(y),
-                  out = harness::upload(c), integers = harness::upload(z);
+      tlx::Buffer bufferA = harness::upload(a), bufferB = harness::upload(b), bufferX = harness::upload(x),
+                  bufferY = harness::upload(y), out = harness::upload(c), integers = harness::upload(z);
       tlx::Tensor ta = harness::tensor(bufferA, a, {64, 32}), tb = harness::tensor(bufferB, b, {40, 32}),
                   tx = harness::tensor(bufferX, x, {64, 32}), ty = harness::tensor(bufferY, y, {40, 32});
       CHECK(p.run({1, 1, 1}, {ta, tb, tx, ty, out, integers}, setting) == "");
@@ -140,7 +152,8 @@ TEST_CASE("descriptors: products of floats and of integers in one shape") {
       for (size_t i = 0; i < 64; ++i)
         for (size_t j = 0; j < 40; ++j) {
           double f = 0, n = 0;
-          for (size_t k = 0; k < 32; ++k) f += a.get(i * 32 + k) * b.get(j * 32 + k), n += x.get(i * 32 + k) * y.get(j * 32 + k);
+          for (size_t k = 0; k < 32; ++k)
+            f += a.get(i * 32 + k) * b.get(j * 32 + k), n += x.get(i * 32 + k) * y.get(j * 32 + k);
           REQUIRE(c.get(i * 40 + j) == f);
           REQUIRE(z.get(i * 40 + j) == n);
         }

@@ -89,8 +89,8 @@ void dot(const std::string &type, Product p, int warps, bool transA, bool transB
   job.inOrderOnly = warps == 1 || p.m * p.n * p.k > 40000;
   std::erase_if(job.on, [&](const std::string &target) { return !takes(target, type); }); // refused, see below
   execute(job, [&](const std::string &where) {
-    std::string w = where + " " + type + (typeB == type ? " " : " " + typeB + " ") + p.text() + " warps " + number(warps) +
-                    (transA ? " A^T" : "") + (transB ? " B^T" : "") + named;
+    std::string w = where + " " + type + (typeB == type ? " " : " " + typeB + " ") + p.text() + " warps " +
+                    number(warps) + (transA ? " A^T" : "") + (transB ? " B^T" : "") + named;
     double scale = wide ? rtol * double(p.k) : 0;
     expectClose(y, want, scale, 0, w + " with acc"), expectClose(z, wantZ, scale, 0, w);
   });
@@ -112,18 +112,22 @@ TEST_CASE("dot: what a target lacks is refused, not computed in another type") {
                                {{"A", a}, {"B", b}, {"C", acc}, {"O", offsets({32, 32})}});
     CAPTURE(text);
     const std::string place = ":2:" + std::to_string(15 + offsets({32, 32}).size()) + ": error: "; // of dot
-    CHECK_THROWS_WITH_AS(compileText(text, {"operations.tlx", "", {}, {}}, target), doctest::Contains((place + message).c_str()),
-                         std::runtime_error);
+    CHECK_THROWS_WITH_AS(compileText(text, {"operations.tlx", "", {}, {}}, target),
+                         doctest::Contains((place + message).c_str()), std::runtime_error);
   };
   const std::string lacks = " has no matrix instruction on ", nearest = "; the nearest type that it has is ",
                     with = ": convert the operands with .to(";
   for (const char *target : {"gfx942", "gfx950"})
     refused("u8", "u8", "i32", target, "dot of u8" + lacks + target + nearest + "f16" + with + "f16)");
-  refused("f8e4m3", "f8e4m3", "f32", "gfx942", "dot of f8e4m3" + lacks + "gfx942" + nearest + "f8e4m3fnuz" + with + "f8e4m3fnuz)");
-  refused("f8e5m2", "f8e4m3", "f32", "gfx942", "dot of f8e5m2" + lacks + "gfx942" + nearest + "f8e5m2fnuz" + with + "f8e5m2fnuz)");
-  refused("f8e5m2fnuz", "f8e5m2fnuz", "f32", "gfx950", "dot of f8e5m2fnuz" + lacks + "gfx950" + nearest + "f8e5m2" + with + "f8e5m2)");
+  refused("f8e4m3", "f8e4m3", "f32", "gfx942",
+          "dot of f8e4m3" + lacks + "gfx942" + nearest + "f8e4m3fnuz" + with + "f8e4m3fnuz)");
+  refused("f8e5m2", "f8e4m3", "f32", "gfx942",
+          "dot of f8e5m2" + lacks + "gfx942" + nearest + "f8e5m2fnuz" + with + "f8e5m2fnuz)");
+  refused("f8e5m2fnuz", "f8e5m2fnuz", "f32", "gfx950",
+          "dot of f8e5m2fnuz" + lacks + "gfx950" + nearest + "f8e5m2" + with + "f8e5m2)");
   // B alone.
-  refused("f8e4m3", "f8e4m3fnuz", "f32", "gfx950", "dot of f8e4m3fnuz" + lacks + "gfx950" + nearest + "f8e4m3" + with + "f8e4m3)");
+  refused("f8e4m3", "f8e4m3fnuz", "f32", "gfx950",
+          "dot of f8e4m3fnuz" + lacks + "gfx950" + nearest + "f8e4m3" + with + "f8e4m3)");
   refused("f8e4m3", "f8e4m3", "f32", "sm_80", "dot of f8e4m3" + lacks + "sm_80" + nearest + "f16" + with + "f16)");
   refused("f8e4m3fnuz", "f8e4m3fnuz", "f32", "sm_90a", "dot of f8e4m3fnuz" + lacks + "sm_90a" + nearest);
 }
@@ -136,7 +140,8 @@ TEST_CASE("dot: 8-bit floats") {
         const std::string typeA = std::string(a) + suffix, typeB = std::string(b) + suffix;
         for (const Product &p : {Product{16, 16, 32}, {64, 32, 64}, {48, 80, 96}, {32, 32, 16}, {5, 7, 3}, {16, 16, 8}})
           for (int t = 0; t < 4; ++t) dot(typeA, p, p.m % 3 ? 4 : 1, t & 1, t & 2, "", 0, typeB);
-        dot(typeA, {64, 64, 64}, 4, false, true, "", 1e-6, typeB); // all exponents: products and sums are rounded in f32
+        dot(typeA, {64, 64, 64}, 4, false, true, "", 1e-6,
+            typeB); // all exponents: products and sums are rounded in f32
       }
 }
 

@@ -23,9 +23,12 @@ uint16_t floatToBf16(float f) {
 float halfToFloat(uint16_t h) {
   uint32_t sign = uint32_t(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 1023;
   float f;
-  if (exponent == 0) f = std::ldexp(float(mantissa), -24);
-  else if (exponent == 31) f = mantissa ? NAN : INFINITY;
-  else f = std::ldexp(float(mantissa | 1024), int(exponent) - 25);
+  if (exponent == 0)
+    f = std::ldexp(float(mantissa), -24);
+  else if (exponent == 31)
+    f = mantissa ? NAN : INFINITY;
+  else
+    f = std::ldexp(float(mantissa | 1024), int(exponent) - 25);
   return sign ? -f : f;
 }
 uint16_t floatToHalf(float f) {
@@ -92,7 +95,9 @@ void Tensor::set(size_t i, double v) {
   uint16_t bits = type_ == "f16" ? floatToHalf(float(v)) : floatToBf16(float(v));
   std::memcpy(p, &bits, 2);
 }
-void Tensor::poison() { std::fill(data_.begin(), data_.end(), 0xff); }
+void Tensor::poison() {
+  std::fill(data_.begin(), data_.end(), 0xff);
+}
 
 uint64_t Rng::next() { // splitmix64
   uint64_t z = (state += 0x9e3779b97f4a7c15ull);
@@ -100,7 +105,9 @@ uint64_t Rng::next() { // splitmix64
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
 }
-int64_t Rng::integer(int64_t lo, int64_t hi) { return lo + int64_t(next() % uint64_t(hi - lo + 1)); }
+int64_t Rng::integer(int64_t lo, int64_t hi) {
+  return lo + int64_t(next() % uint64_t(hi - lo + 1));
+}
 double Rng::normal() {
   double u = (double(next() >> 11) + 0.5) / 9007199254740992.0, v = double(next() >> 11) / 9007199254740992.0;
   return std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);
@@ -124,7 +131,9 @@ const std::string &deviceId() {
   }();
   return id;
 }
-bool onSimulator() { return deviceId() == "sim"; }
+bool onSimulator() {
+  return deviceId() == "sim";
+}
 unsigned seeds() {
   const char *v = std::getenv("TLX_TEST_FULL");
   return v && *v == '1' ? 20 : 5;
@@ -137,7 +146,8 @@ std::vector<std::string> targets() {
     return out;
   }
   if (onSimulator()) return {"sm_80", "sm_90a", "gfx942", "gfx950"};
-  return deviceId().rfind("cuda", 0) == 0 ? std::vector<std::string>{"sm_80", "sm_90a"} : std::vector<std::string>{"gfx942"};
+  return deviceId().rfind("cuda", 0) == 0 ? std::vector<std::string>{"sm_80", "sm_90a"}
+                                          : std::vector<std::string>{"gfx942"};
 }
 std::vector<Setting> settings(const std::string &target, unsigned seeds) {
   if (!onSimulator()) return {{target}};
@@ -187,7 +197,8 @@ Program compile(const CompileSpec &spec, const std::string &target) {
   return compileText(readFile(std::string(dir ? dir : TLX_KERNELS_DIR) + "/" + spec.file), spec, target);
 }
 
-std::string Program::run(tlx::Grid grid, const std::vector<tlx::Arg> &args, const Setting &setting, std::string *printed) const {
+std::string Program::run(tlx::Grid grid, const std::vector<tlx::Arg> &args, const Setting &setting,
+                         std::string *printed) const {
   tlx_launch_options o = TLX_LAUNCH_OPTIONS_INIT;
   o.grid[0] = grid.x, o.grid[1] = grid.y, o.grid[2] = grid.z;
   o.schedule = setting.schedule;
@@ -214,13 +225,16 @@ tlx::Buffer upload(const Tensor &t) {
   b.write(t.data());
   return b;
 }
-void download(Tensor &t, const tlx::Buffer &b) { b.read(t.data()); }
+void download(Tensor &t, const tlx::Buffer &b) {
+  b.read(t.data());
+}
 
-tlx::Tensor tensor(const tlx::Buffer &b, const Tensor &t, const std::vector<int64_t> &shape, const std::vector<int64_t> &strides,
-                   int64_t offset) {
+tlx::Tensor tensor(const tlx::Buffer &b, const Tensor &t, const std::vector<int64_t> &shape,
+                   const std::vector<int64_t> &strides, int64_t offset) {
   uint32_t dtype = tlx_dtype_from_name(t.type().c_str());
   if (!dtype) throw std::runtime_error("'" + t.type() + "' is no dtype");
-  return tlx::Tensor(static_cast<char *>(b.data()) + offset * int64_t(sizeOf(t.type())), tlx_dtype(dtype), shape, strides);
+  return tlx::Tensor(static_cast<char *>(b.data()) + offset * int64_t(sizeOf(t.type())), tlx_dtype(dtype), shape,
+                     strides);
 }
 
 std::string Worst::text() const {

@@ -74,7 +74,8 @@ struct Program {
   tlx::Kernel kernel;
   tlx::Device device;
   /// "" if it ran without findings, else what the simulator or driver said.
-  std::string run(tlx::Grid grid, const std::vector<tlx::Arg> &args, const Setting &setting, std::string *printed = nullptr) const;
+  std::string run(tlx::Grid grid, const std::vector<tlx::Arg> &args, const Setting &setting,
+                  std::string *printed = nullptr) const;
 };
 struct CompileSpec {
   std::string file, kernel;
@@ -91,8 +92,8 @@ void download(Tensor &t, const tlx::Buffer &b);
 
 /// A tensor argument (for a tensor_desc): the buffer that holds `t`, seen with this shape. Without strides (in elements) it is dense and
 /// row-major; `offset` is where its element 0 lies, in elements. An argument keeps its address: name it, or make it in the call.
-tlx::Tensor tensor(const tlx::Buffer &b, const Tensor &t, const std::vector<int64_t> &shape, const std::vector<int64_t> &strides = {},
-                   int64_t offset = 0);
+tlx::Tensor tensor(const tlx::Buffer &b, const Tensor &t, const std::vector<int64_t> &shape,
+                   const std::vector<int64_t> &strides = {}, int64_t offset = 0);
 
 /// max |got - want| / (atol + rtol |want|), and where; NaN counts as infinite.
 struct Worst {

@@ -28,8 +28,8 @@ std::string mismatch(const Tensor &got, const Expected &want, size_t row) {
   if (!wrong) return "";
   std::ostringstream s;
   s.precision(9);
-  s << wrong << " wrong, " << place(where) << " is " << got.get(where) << ", should be " << want.value[where] << ": " << worst
-    << " of the tolerance";
+  s << wrong << " wrong, " << place(where) << " is " << got.get(where) << ", should be " << want.value[where] << ": "
+    << worst << " of the tolerance";
   return s.str();
 }
 
@@ -48,7 +48,9 @@ double roundTo(const std::string &type, double v) {
   if (type == "bf16") return bf16ToFloat(floatToBf16(float(v)));
   return type == "f32" ? double(float(v)) : v;
 }
-double storeError(const std::string &type) { return type == "f16" ? 0x1p-11 : type == "bf16" ? 0x1p-8 : type == "f64" ? 0x1p-53 : 0x1p-24; }
+double storeError(const std::string &type) {
+  return type == "f16" ? 0x1p-11 : type == "bf16" ? 0x1p-8 : type == "f64" ? 0x1p-53 : 0x1p-24;
+}
 
 static std::vector<double> unpack(const Tensor &t) {
   std::vector<double> values(t.count());
@@ -103,8 +105,10 @@ Expected expectProduct(const Product &p, const Matrix &out, const std::string &o
   for (int m = 0; m < p.m; ++m)
     for (int n = 0; n < p.n; ++n) {
       size_t i = size_t(m) * p.n + n;
-      if (how == Fill::Integers) want.set(out.at(m, n), roundTo(type, p.sum[i]), 0);
-      else want.set(out.at(m, n), p.sum[i], sums * p.magnitude[i] + store * std::fabs(p.sum[i]));
+      if (how == Fill::Integers)
+        want.set(out.at(m, n), roundTo(type, p.sum[i]), 0);
+      else
+        want.set(out.at(m, n), p.sum[i], sums * p.magnitude[i] + store * std::fabs(p.sum[i]));
     }
   return want;
 }
@@ -114,11 +118,13 @@ const std::vector<Activation> &activations() {
       {"identity", [](double x) { return x; }, true},
       {"relu", [](double x) { return x > 0 ? x : 0; }, true},
       {"silu", [](double x) { return x / (1 + std::exp(-x)); }, false},
-      {"gelu", [](double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }, false},
+      {"gelu", [](double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); },
+       false},
   };
   return all;
 }
-Expected expectBiasAct(const Product &p, const Tensor &bias, const Activation &activation, const Matrix &out, Fill how) {
+Expected expectBiasAct(const Product &p, const Tensor &bias, const Activation &activation, const Matrix &out,
+                       Fill how) {
   Expected want(out.values.count());
   const std::string &type = out.values.type();
   for (int m = 0; m < p.m; ++m)
@@ -127,8 +133,10 @@ Expected expectBiasAct(const Product &p, const Tensor &bias, const Activation &a
       double b = bias.get(n), value = activation.of(p.sum[i] + b);
       // All activations have slopes of at most 1.13; exp(-x) is good to 2 + |x| ulp, and the quotient hardly moves where it is large.
       double way = 1.13 * 0x1p-20 * (p.magnitude[i] + std::fabs(b)) + 2e-6;
-      if (how == Fill::Integers && activation.exact) want.set(out.at(m, n), roundTo(type, value), 0);
-      else want.set(out.at(m, n), value, way + storeError(type) * std::fabs(value));
+      if (how == Fill::Integers && activation.exact)
+        want.set(out.at(m, n), roundTo(type, value), 0);
+      else
+        want.set(out.at(m, n), value, way + storeError(type) * std::fabs(value));
     }
   return want;
 }
@@ -149,7 +157,8 @@ Expected expectSoftmax(const Tensor &x, int rows, int cols, int stride) {
   return want;
 }
 
-Expected expectNorm(const Tensor &x, const Tensor &weight, const Tensor *bias, int rows, int cols, int stride, double eps) {
+Expected expectNorm(const Tensor &x, const Tensor &weight, const Tensor *bias, int rows, int cols, int stride,
+                    double eps) {
   Expected want(x.count());
   std::vector<double> row(cols);
   for (int r = 0; r < rows; ++r) {
@@ -162,7 +171,8 @@ Expected expectNorm(const Tensor &x, const Tensor &weight, const Tensor *bias, i
       double unit = (row[c] - mean) / deviation, w = weight.get(c), b = bias ? bias->get(c) : 0, value = unit * w + b;
       // Some ten roundings of f32 on the way (the mean's are relative to the mean), then one to the type.
       double way = 1e-6 * (std::fabs(b) + std::fabs(w) * (std::fabs(unit) + 1 + std::fabs(mean) / deviation));
-      want.set(size_t(r) * stride + c, value, way + storeError(x.type()) * (std::fabs(value) + way) + (x.type() == "f16" ? 0x1p-25 : 0));
+      want.set(size_t(r) * stride + c, value,
+               way + storeError(x.type()) * (std::fabs(value) + way) + (x.type() == "f16" ? 0x1p-25 : 0));
     }
   }
   return want;
@@ -180,9 +190,12 @@ void Sequences::fillWith(Rng &rng, double scale, bool growing) {
       for (int c = 0; c < d; ++c) values.set(at(h, row, c), rng.normal() * scale * (growing ? 1 + row / 16.0 : 1));
 }
 
-double attentionError(const std::string &type) { return type == "f16" ? 4e-4 : 3.2e-3; }
+double attentionError(const std::string &type) {
+  return type == "f16" ? 4e-4 : 3.2e-3;
+}
 
-AttentionReference expectAttention(const Sequences &q, const Sequences &k, const Sequences &v, bool causal, double scale) {
+AttentionReference expectAttention(const Sequences &q, const Sequences &k, const Sequences &v, bool causal,
+                                   double scale) {
   const std::string &type = q.values.type();
   int heads = q.heads, seq = q.seq, d = q.d;
   AttentionReference r{Expected(q.values.count()), Expected(size_t(heads) * seq)};
@@ -201,13 +214,15 @@ AttentionReference expectAttention(const Sequences &q, const Sequences &k, const
         for (int j = 0; j < visible; ++j) scores[j] += x * column[j], sizes[j] += std::fabs(x * column[j]);
       }
       double top = -INFINITY, largest = 0, total = 0;
-      for (int j = 0; j < visible; ++j) top = std::max(top, scores[j] *= scale), largest = std::max(largest, sizes[j] * scale);
+      for (int j = 0; j < visible; ++j)
+        top = std::max(top, scores[j] *= scale), largest = std::max(largest, sizes[j] * scale);
       for (std::vector<double> *s : {&sum, &magnitude, &absolute}) std::fill(s->begin(), s->end(), 0.0);
       for (int j = 0; j < visible; ++j) {
         double p = std::exp(scores[j] - top);
         const double *row = vs.data() + v.at(h, j, 0);
         total += p;
-        for (int c = 0; c < d; ++c) sum[c] += p * row[c], magnitude[c] += p * std::fabs(row[c]), absolute[c] += std::fabs(row[c]);
+        for (int c = 0; c < d; ++c)
+          sum[c] += p * row[c], magnitude[c] += p * std::fabs(row[c]), absolute[c] += std::fabs(row[c]);
       }
       double lse = top + std::log(total);
       r.lse.set(size_t(h) * seq + i, lse, 1e-5 + 1e-6 * std::fabs(lse));

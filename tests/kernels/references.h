@@ -56,7 +56,8 @@ Expected expectBiasAct(const Product &p, const Tensor &bias, const Activation &a
 /// Softmax of rows `stride` elements apart.
 Expected expectSoftmax(const Tensor &x, int rows, int cols, int stride);
 /// layer_norm (bias given) and rms_norm (null) of rows `stride` elements apart.
-Expected expectNorm(const Tensor &x, const Tensor &weight, const Tensor *bias, int rows, int cols, int stride, double eps);
+Expected expectNorm(const Tensor &x, const Tensor &weight, const Tensor *bias, int rows, int cols, int stride,
+                    double eps);
 
 /// [heads, seq, D] in memory as frameworks keep it, [seq, heads, D], with a gap of poison behind each row of all heads.
 struct Sequences {
@@ -72,7 +73,8 @@ struct Sequences {
 struct AttentionReference {
   Expected o, lse; // memory of a Sequences; [heads, seq]
 };
-AttentionReference expectAttention(const Sequences &q, const Sequences &k, const Sequences &v, bool causal, double scale);
+AttentionReference expectAttention(const Sequences &q, const Sequences &k, const Sequences &v, bool causal,
+                                   double scale);
 /// The bound of relativeError of attention's output.
 double attentionError(const std::string &type);
 

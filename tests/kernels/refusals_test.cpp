@@ -24,8 +24,9 @@ std::string refusal(const std::string &text, const std::string &target) {
     std::string out;
     for (const auto &d : nlohmann::json::parse(e.diagnosticsJson())) {
       if (d["severity"] != "error") continue;
-      out += (out.empty() ? "" : "\n") + std::to_string(d["line"].get<int>()) + ":" + std::to_string(d["column"].get<int>()) + "-" +
-             std::to_string(d["end_column"].get<int>()) + " " + d["message"].get<std::string>();
+      out += (out.empty() ? "" : "\n") + std::to_string(d["line"].get<int>()) + ":" +
+             std::to_string(d["column"].get<int>()) + "-" + std::to_string(d["end_column"].get<int>()) + " " +
+             d["message"].get<std::string>();
     }
     return out.empty() ? std::string("no diagnostic: ") + e.what() : out;
   }
@@ -80,8 +81,8 @@ std::string lacks(const std::string &type, const std::string &target, const std:
 }
 
 std::string copyOf(const std::string &type, const std::string &block, const std::string &at) {
-  return "kernel k(a: tensor_desc<" + type + ", " + block + ">, b: tensor_desc<" + type + ", " + block + ">) {\n  let x = a.load(" + at +
-         ");\n  b.store(" + at + ", x);\n}\n";
+  return "kernel k(a: tensor_desc<" + type + ", " + block + ">, b: tensor_desc<" + type + ", " + block +
+         ">) {\n  let x = a.load(" + at + ");\n  b.store(" + at + ", x);\n}\n";
 }
 
 } // namespace
@@ -97,13 +98,13 @@ TEST_CASE("refusals: blocks that TMA cannot move") {
   check(copyOf("i8", "[64, 8]", "[0, 0]"), {"", both("i8[64, 8]", "its rows have 8" + rows + "16", 6), "", ""});
   check(copyOf("f32", "[32, 1]", "[0, 0]"), {"", both("f32[32, 1]", "its rows have 4" + rows + "4", 6), "", ""});
   check(copyOf("f64", "[8, 8, 1]", "[0, 0, 0]"), {"", both("f64[8, 8, 1]", "its rows have 8" + rows + "2", 9), "", ""});
-  check(copyOf("i8", "[3, 480]", "[0, 0]"),
-        {"",
-         both("i8[3, 480]",
-              "its rows of 480 elements are more than the 256 of a message, and have no equal parts of whole 128 bytes; make the last "
-              "extent a power of two, or the others a multiple of 8",
-              6),
-         "", ""});
+  check(copyOf("i8", "[3, 480]", "[0, 0]"), {"",
+                                             both("i8[3, 480]",
+                                                  "its rows of 480 elements are more than the 256 of a message, and "
+                                                  "have no equal parts of whole 128 bytes; make the last "
+                                                  "extent a power of two, or the others a multiple of 8",
+                                                  6),
+                                             "", ""});
   for (const char *block : {"[8]", "[64, 24]", "[512]", "[3, 512]", "[8, 480]"})
     check(copyOf("f16", block, std::string(block).find(',') == std::string::npos ? "[0]" : "[0, 0]"), {"", "", "", ""});
 }
@@ -113,7 +114,8 @@ TEST_CASE("refusals: 8-bit floats of the other kind") {
     const std::string ocp = kind, fnuz = ocp + "fnuz";
     Loop loop{ocp, ocp};
     loop.transB = true;
-    check(loop.text(), {kDotTransposed + lacks(ocp, "sm_80", "f16"), "", kDotTransposed + lacks(ocp, "gfx942", fnuz), ""});
+    check(loop.text(),
+          {kDotTransposed + lacks(ocp, "sm_80", "f16"), "", kDotTransposed + lacks(ocp, "gfx942", fnuz), ""});
     loop.a = loop.b = fnuz;
     check(loop.text(), {kDotTransposed + lacks(fnuz, "sm_80", "f16"), kDotTransposed + lacks(fnuz, "sm_90a", ocp), "",
                         kDotTransposed + lacks(fnuz, "gfx950", ocp)});
@@ -142,7 +144,8 @@ TEST_CASE("refusals: 8-bit floats in forms that wgmma does not take") {
   refused(kDotTransposed, "num_warps to be a multiple of 4, not 2", [](Loop &l) { l.warps = 2; });
   refused(kDotTransposed, "M to be a multiple of 64, not 32", [](Loop &l) { l.m = 32; });
   refused(kDotTransposed, "K to be a multiple of 32 for 8-bit types, not 16", [](Loop &l) { l.k = 16; });
-  refused(kDotTransposed, "a tile that 4 warpgroups can share: 64 x 16 is none", [](Loop &l) { l.warps = 16, l.n = 16; });
+  refused(kDotTransposed, "a tile that 4 warpgroups can share: 64 x 16 is none",
+          [](Loop &l) { l.warps = 16, l.n = 16; });
 }
 
 // What the unit cannot do in this form (i8 and f32 along N, f64 at all, two warps) goes through other instructions, with the same result.
@@ -155,13 +158,15 @@ TEST_CASE("refusals: none where other instructions do it") {
         Loop loop{type, type, acc};
         loop.k = 32, loop.transB = transB, loop.warps = warps;
         Rng rng(uint64_t(warps + transB));
-        harness::Tensor a(type, size_t(loop.m * kDepth)), b(type, size_t(loop.n * kDepth)), c(acc, size_t(loop.m * loop.n));
+        harness::Tensor a(type, size_t(loop.m * kDepth)), b(type, size_t(loop.n * kDepth)),
+            c(acc, size_t(loop.m * loop.n));
         fill(a, rng, Fill::Integers), fill(b, rng, Fill::Integers);
         std::vector<double> want(c.count());
         for (int64_t i = 0; i < loop.m; ++i)
           for (int64_t j = 0; j < loop.n; ++j)
             for (int64_t k = 0; k < kDepth; ++k)
-              want[size_t(i * loop.n + j)] += a.get(size_t(i * kDepth + k)) * b.get(size_t(transB ? j * kDepth + k : k * loop.n + j));
+              want[size_t(i * loop.n + j)] +=
+                  a.get(size_t(i * kDepth + k)) * b.get(size_t(transB ? j * kDepth + k : k * loop.n + j));
         for (const std::string &target : targets()) {
           CAPTURE(target);
           CAPTURE(loop.text());
@@ -185,9 +190,11 @@ TEST_CASE("refusals: rings that shared memory does not hold") {
   const std::string place = "1:8-9 the kernel needs ", advice = "; lower num_stages or take smaller tiles:";
   check(loop.text(),
         {place + "393216 bytes of shared memory, sm_80 has 166912" + advice +
-             "\n         0 ..   262144  buffer<f16[64, 256], 8, smem>  ring of 8: loads straight into shared memory (line 4)"
+             "\n         0 ..   262144  buffer<f16[64, 256], 8, smem>  ring of 8: loads straight into shared memory "
+             "(line 4)"
              "\n         0 ..   131072  buffer<f32[128, 256], 1, smem>  a tile that changes its layout (line 6)"
-             "\n    262144 ..   393216  buffer<f16[128, 64], 8, smem>  ring of 8: loads straight into shared memory (line 4)",
+             "\n    262144 ..   393216  buffer<f16[128, 64], 8, smem>  ring of 8: loads straight into shared memory "
+             "(line 4)",
          place + "393344 bytes of shared memory, sm_90a has 232448" + advice +
              "\n         0 ..   262144  buffer<f16[64, 256], 8, smem>  ring of 8: blocks that TMA loads (line 4)"
              "\n         0 ..   131072  buffer<f32[128, 256], 1, smem>  a block on its way to desc.store (line 6)"
@@ -203,11 +210,13 @@ TEST_CASE("refusals: rings that shared memory does not hold") {
   const std::string straight =
       "\n         0 ..   262144  buffer<f16[64, 256], 8, smem>  ring of 8: loads straight into shared memory (line 5)"
       "\n    262144 ..   393216  buffer<f16[128, 64], 8, smem>  ring of 8: loads straight into shared memory (line 5)";
-  check("kernel k(a: *f16, b: *f16, c: *f32, n: i32) launch(num_warps = 8) requires(aligned(a, 16), aligned(b, 16), n % 64 == 0) {\n"
+  check("kernel k(a: *f16, b: *f16, c: *f32, n: i32) launch(num_warps = 8) requires(aligned(a, 16), aligned(b, 16), n "
+        "% 64 == 0) {\n"
         "  let (i, j, k) = (arange(0, 128), arange(0, 256), arange(0, 64));\n"
         "  var acc = zeros([128, 256], f32);\n"
         "  for s in range(0, n, 64, num_stages = 8) {\n"
-        "    acc = dot(load(a + i[:, None] * n + (s + k)[None, :]), load(b + (s + k)[:, None] * 256 + j[None, :]), acc);\n"
+        "    acc = dot(load(a + i[:, None] * n + (s + k)[None, :]), load(b + (s + k)[:, None] * 256 + j[None, :]), "
+        "acc);\n"
         "  }\n"
         "  store(c + i[:, None] * 256 + j[None, :], acc);\n}\n",
         {place + "393216 bytes of shared memory, sm_80 has 166912" + advice + straight,
@@ -222,35 +231,41 @@ TEST_CASE("refusals: rings that shared memory does not hold") {
 
 TEST_CASE("refusals: a store whose staging shared memory does not hold") {
   auto text = [](const std::string &type, const std::string &shape) {
-    return "kernel k(c: tensor_desc<" + type + ", " + shape + ">) launch(num_warps = 8) {\n  c.store([0, 0], zeros(" + shape + ", " + type +
-           "));\n}\n";
+    return "kernel k(c: tensor_desc<" + type + ", " + shape + ">) launch(num_warps = 8) {\n  c.store([0, 0], zeros(" +
+           shape + ", " + type + "));\n}\n";
   };
   for (const std::string shape : {"[2048, 32]", "[256, 256]"})
-    check(text("f32", shape), {"",
-                               "1:8-9 the kernel needs 262144 bytes of shared memory, sm_90a has 232448; take smaller tiles:"
-                               "\n         0 ..   262144  buffer<f32" +
-                                   shape + ", 1, smem>  a block on its way to desc.store (line 2)",
-                               "", ""});
+    check(text("f32", shape),
+          {"",
+           "1:8-9 the kernel needs 262144 bytes of shared memory, sm_90a has 232448; take smaller tiles:"
+           "\n         0 ..   262144  buffer<f32" +
+               shape + ", 1, smem>  a block on its way to desc.store (line 2)",
+           "", ""});
   check(text("f16", "[256, 256]"), {"", "", "", ""});
 }
 
 TEST_CASE("refusals: threads, lanes, hints, shapes, random numbers") {
   const std::string warps = "1:8-9 num_warps = 32 is 32 x 64 threads; on ", most = " a program has at most 16 warps";
-  check("kernel k(p: *f32) launch(num_warps = 32) { store(p, 1.0); }\n", {"", "", warps + "gfx942" + most, warps + "gfx950" + most});
+  check("kernel k(p: *f32) launch(num_warps = 32) { store(p, 1.0); }\n",
+        {"", "", warps + "gfx942" + most, warps + "gfx950" + most});
   const std::string lanes = "2:44-103 this layout has 32 lanes, and the kernel has 64";
   check("kernel k(p: *f32) launch(num_warps = 4) {\n"
         "  let x = require_layout(zeros([64], f32), blocked(size = [1], lanes = [32], warps = [4], order = [0]));\n"
         "  store(p + arange(0, 64), x);\n}\n",
         {"", "", lanes, lanes});
-  const std::string hint = "2:12-33 cache = \"cv\" has no meaning on ", instead = "; leave it out, or choose by a parameter of the kernel";
-  check("kernel k(p: *f32) {\n  store(p, load(p, cache = \"cv\"));\n}\n", {"", "", hint + "gfx942" + instead, hint + "gfx950" + instead});
-  const std::string odd =
-      "2:11-43 reshape from i32[192] to i32[64, 3] mixes odd factors; an extent that is not a power of two must stay whole";
-  check("kernel k(p: *i32) {\n  let x = reshape(arange(0, 192), [64, 3]);\n  store(p, sum(sum(x, axis = 1), axis = 0));\n}\n",
+  const std::string hint = "2:12-33 cache = \"cv\" has no meaning on ",
+                    instead = "; leave it out, or choose by a parameter of the kernel";
+  check("kernel k(p: *f32) {\n  store(p, load(p, cache = \"cv\"));\n}\n",
+        {"", "", hint + "gfx942" + instead, hint + "gfx950" + instead});
+  const std::string odd = "2:11-43 reshape from i32[192] to i32[64, 3] mixes odd factors; an extent that is not a "
+                          "power of two must stay whole";
+  check("kernel k(p: *i32) {\n  let x = reshape(arange(0, 192), [64, 3]);\n  store(p, sum(sum(x, axis = 1), axis = "
+        "0));\n}\n",
         {odd, odd, odd, odd});
   const std::string seed = "28:19-35 static assertion failed: the seed of random numbers is an integer";
-  check("import \"std/random.tlx\";\nkernel k(p: *f32, s: f32) {\n  store(p + arange(0, 8), rand(s, arange(0, 8)));\n}\n",
-        {seed, seed, seed, seed});
+  check(
+      "import \"std/random.tlx\";\nkernel k(p: *f32, s: f32) {\n  store(p + arange(0, 8), rand(s, arange(0, 8)));\n}\n",
+      {seed, seed, seed, seed});
 }
 
 namespace {
@@ -261,7 +276,8 @@ std::string launched(const std::string &text, const std::string &target, const t
 } // namespace
 
 TEST_CASE("refusals: tensors that break a rule of descriptors") {
-  const std::string text = "kernel k(d: tensor_desc<f16, [16, 32]>) launch(num_warps = 4) {\n  d.store([0, 0], d.load([0, 0]));\n}\n";
+  const std::string text =
+      "kernel k(d: tensor_desc<f16, [16, 32]>) launch(num_warps = 4) {\n  d.store([0, 0], d.load([0, 0]));\n}\n";
   const std::string d = "argument 'd' of type tensor_desc<f16, [16, 32]>: ";
   const harness::Tensor memory("f16", 64 * 64), floats("f32", 64 * 64);
   const tlx::Buffer b = upload(memory), f = upload(floats);
@@ -271,18 +287,22 @@ TEST_CASE("refusals: tensors that break a rule of descriptors") {
     refused("the tensor's elements are f32, not f16", tensor(f, floats, {32, 32}));
     refused("the tensor has rank 1, and its blocks have rank 2", tensor(b, memory, {1024}));
     refused("the tensor has rank 3, and its blocks have rank 2", tensor(b, memory, {2, 32, 32}));
-    refused("the stride of dimension 1 is 64, and the last dimension's must be 1", tensor(b, memory, {32, 32}, {1, 64}));
-    refused("the stride of dimension 0 is 36 elements, which is 72 bytes and no multiple of 16", tensor(b, memory, {32, 32}, {36, 1}));
+    refused("the stride of dimension 1 is 64, and the last dimension's must be 1",
+            tensor(b, memory, {32, 32}, {1, 64}));
+    refused("the stride of dimension 0 is 36 elements, which is 72 bytes and no multiple of 16",
+            tensor(b, memory, {32, 32}, {36, 1}));
     refused("the stride of dimension 0 is -64, and strides are not negative", tensor(b, memory, {32, 32}, {-64, 1}));
     refused("the extent of dimension 0 is -1, and extents are 0 to 2147483647", tensor(b, memory, {-1, 32}, {32, 1}));
-    refused("the extent of dimension 1 is 2147483648, and extents are 0 to 2147483647", tensor(b, memory, {1, int64_t(1) << 31}, {0, 1}));
+    refused("the extent of dimension 1 is 2147483648, and extents are 0 to 2147483647",
+            tensor(b, memory, {1, int64_t(1) << 31}, {0, 1}));
     refused("the stride of dimension 0 is 549755813888 elements, which is not less than 2^40 bytes",
             tensor(b, memory, {2, 32}, {int64_t(1) << 39, 1}));
     refused("the tensor's data is NULL", tlx::Tensor(nullptr, TLX_DTYPE_F16, {32, 32}, {32, 1}));
     const std::string message = launched(text, target, tensor(b, memory, {32, 32}, {32, 1}, 4));
     CHECK_MESSAGE(message.rfind(d + "the tensor's data is at 0x", 0) == 0, message);
     const std::string end = "8, which is no multiple of 16";
-    CHECK_MESSAGE((message.size() > end.size() && message.compare(message.size() - end.size(), end.size(), end) == 0), message);
+    CHECK_MESSAGE((message.size() > end.size() && message.compare(message.size() - end.size(), end.size(), end) == 0),
+                  message);
     CHECK(launched(text, target, tensor(b, memory, {32, 31}, {32, 1})) == "");
   }
 }

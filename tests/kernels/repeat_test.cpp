@@ -30,8 +30,12 @@ int64_t fromEnvironment(const char *name, int64_t otherwise) {
   const char *v = std::getenv(name);
   return v && *v ? std::strtoll(v, nullptr, 10) : otherwise;
 }
-int shapeCount() { return int(fromEnvironment("TLX_TEST_SHAPES", onSimulator() ? 2 : 20)); }
-int repetitions() { return int(fromEnvironment("TLX_TEST_REPEAT", onSimulator() ? 3 : 100)); }
+int shapeCount() {
+  return int(fromEnvironment("TLX_TEST_SHAPES", onSimulator() ? 2 : 20));
+}
+int repetitions() {
+  return int(fromEnvironment("TLX_TEST_REPEAT", onSimulator() ? 3 : 100));
+}
 
 /// Numbers for one test case, whatever ran before it.
 Rng rngFor(const std::string &name) {
@@ -46,7 +50,9 @@ Rng rngFor(const std::string &name) {
   for (char c : name) hash = (hash ^ uint8_t(c)) * 1099511628211ull;
   return Rng(seed ^ hash);
 }
-bool coin(Rng &rng) { return rng.integer(0, 1) != 0; }
+bool coin(Rng &rng) {
+  return rng.integer(0, 1) != 0;
+}
 template <typename T> const T &anyOf(const std::vector<T> &list, Rng &rng) {
   return list[size_t(rng.integer(0, int64_t(list.size()) - 1))];
 }
@@ -58,7 +64,8 @@ Kind kindOf(int shape) {
 }
 /// The simulator's launches are a few thousand times slower: what makes a shape large is cut.
 int upTo(Rng &rng, int least, int most, int mostSimulated) {
-  return onSimulator() ? int(rng.integer(std::min(least, mostSimulated), mostSimulated)) : int(rng.integer(least, most));
+  return onSimulator() ? int(rng.integer(std::min(least, mostSimulated), mostSimulated))
+                       : int(rng.integer(least, most));
 }
 
 // --- configurations
@@ -93,14 +100,19 @@ Params shipped(const std::string &work, const std::string &kernel, const std::st
   auto found = std::find_if(rules.begin(), rules.end(), [&](const Rule &r) { return r.kernel == kernel; });
   return (found == rules.end() ? rules.front() : *found).params;
 }
-int number(const Params &params, const char *name) { return std::stoi(params.at(name)); }
-const char *truth(bool v) { return v ? "true" : "false"; }
+int number(const Params &params, const char *name) {
+  return std::stoi(params.at(name));
+}
+const char *truth(bool v) {
+  return v ? "true" : "false";
+}
 std::string textOf(const CompileSpec &spec) {
   std::string text = spec.kernel;
   for (const auto &[name, value] : spec.params) text += " " + name + "=" + value;
   return text + (spec.facts.empty() ? "" : " with facts");
 }
-CompileSpec specOf(const std::string &file, const std::string &kernel, const Params &params, const std::vector<std::string> &facts = {}) {
+CompileSpec specOf(const std::string &file, const std::string &kernel, const Params &params,
+                   const std::vector<std::string> &facts = {}) {
   return {file, kernel, {params.begin(), params.end()}, facts};
 }
 
@@ -184,8 +196,9 @@ void Launch::repeat(const Program &p, const std::string &target) {
       }
       auto difference = std::mismatch(o.first.begin(), o.first.end(), bytes).first - o.first.begin();
       const size_t at = size_t(difference) / sizeOf(o.memory.type());
-      CHECK_MESSAGE(size_t(difference) == o.first.size(), "launch ", launch, ", ", way.text(), ": element (", at / o.row, ", ", at % o.row,
-                    ") is ", o.memory.get(at), ", and was another number in the first launch");
+      CHECK_MESSAGE(size_t(difference) == o.first.size(), "launch ", launch, ", ", way.text(), ": element (",
+                    at / o.row, ", ", at % o.row, ") is ", o.memory.get(at),
+                    ", and was another number in the first launch");
       same = same && size_t(difference) == o.first.size();
     }
     if (!same) break; // one report a shape says enough
@@ -200,12 +213,18 @@ struct Shape {
 };
 Shape productShape(Kind kind, Rng &rng) {
   switch (kind) {
-  case Kind::Ragged: return {upTo(rng, 1, 600, 150), upTo(rng, 1, 600, 150), upTo(rng, 1, 600, 150)};
-  case Kind::Tiny: return {upTo(rng, 1, 40, 40), upTo(rng, 1, 40, 40), upTo(rng, 1, 40, 40)};
-  case Kind::Tall: return {upTo(rng, 1000, 2000, 1000), upTo(rng, 1, 64, 4), upTo(rng, 1, 600, 64)};
-  case Kind::Wide: return {upTo(rng, 1, 64, 4), upTo(rng, 1000, 2000, 1000), upTo(rng, 1, 600, 64)};
-  case Kind::Long: return {upTo(rng, 300, 560, 300), upTo(rng, 300, 560, 300), upTo(rng, 600, 1200, 600)};
-  case Kind::Empty: break;
+  case Kind::Ragged:
+    return {upTo(rng, 1, 600, 150), upTo(rng, 1, 600, 150), upTo(rng, 1, 600, 150)};
+  case Kind::Tiny:
+    return {upTo(rng, 1, 40, 40), upTo(rng, 1, 40, 40), upTo(rng, 1, 40, 40)};
+  case Kind::Tall:
+    return {upTo(rng, 1000, 2000, 1000), upTo(rng, 1, 64, 4), upTo(rng, 1, 600, 64)};
+  case Kind::Wide:
+    return {upTo(rng, 1, 64, 4), upTo(rng, 1000, 2000, 1000), upTo(rng, 1, 600, 64)};
+  case Kind::Long:
+    return {upTo(rng, 300, 560, 300), upTo(rng, 300, 560, 300), upTo(rng, 600, 1200, 600)};
+  case Kind::Empty:
+    break;
   }
   Shape s{upTo(rng, 1, 300, 100), upTo(rng, 1, 300, 100), upTo(rng, 1, 300, 100)};
   int *sizes[] = {&s.m, &s.n, &s.k};
@@ -222,11 +241,15 @@ struct ProductConfig {
   bool ta = false, tb = false;
 };
 Params tile(int bm, int bn, int bk, int stages, int warps) {
-  return {{"BM", std::to_string(bm)}, {"BN", std::to_string(bn)}, {"BK", std::to_string(bk)}, {"STAGES", std::to_string(stages)},
+  return {{"BM", std::to_string(bm)},
+          {"BN", std::to_string(bn)},
+          {"BK", std::to_string(bk)},
+          {"STAGES", std::to_string(stages)},
           {"WARPS", std::to_string(warps)}};
 }
 /// A letter of `order` says how A and B are stored: n, or t for the transpose.
-ProductConfig product(Params params, const std::string &type, const std::string &out, const char *order, bool pointers) {
+ProductConfig product(Params params, const std::string &type, const std::string &out, const char *order,
+                      bool pointers) {
   ProductConfig c{std::move(params), order[0] == 't', order[1] == 't'};
   c.params["T"] = type, c.params["OUT"] = out;
   c.params["ACC"] = type == "i8" ? "i32" : type == "f64" ? "f64" : "f32";
@@ -251,7 +274,9 @@ std::vector<ProductConfig> productConfigs(const std::string &kernel, const std::
 }
 
 /// Integers mostly, which are exact; random numbers at every fourth shape.
-Fill fillOf(int shape, const std::string &type) { return shape % 4 == 3 && type != "i8" ? Fill::Normal : Fill::Integers; }
+Fill fillOf(int shape, const std::string &type) {
+  return shape % 4 == 3 && type != "i8" ? Fill::Normal : Fill::Integers;
+}
 
 void matmulByDescriptors(const std::string &kernel) {
   for (const std::string &target : targets()) {
@@ -265,7 +290,8 @@ void matmulByDescriptors(const std::string &kernel) {
       INFO(target, " ", textOf(spec), " at ", s.text());
       const std::string type = c.params.at("T");
       const Fill how = fillOf(shape, type);
-      Matrix a(type, c.ta ? s.k : s.m, c.ta ? s.m : s.k), b(type, c.tb ? s.n : s.k, c.tb ? s.k : s.n), out(c.params.at("OUT"), s.m, s.n);
+      Matrix a(type, c.ta ? s.k : s.m, c.ta ? s.m : s.k), b(type, c.tb ? s.n : s.k, c.tb ? s.k : s.n),
+          out(c.params.at("OUT"), s.m, s.n);
       a.fillWith(rng, how, 4), b.fillWith(rng, how, 4);
       Launch launch;
       launch.inView(a), launch.inView(b);
@@ -273,7 +299,8 @@ void matmulByDescriptors(const std::string &kernel) {
       for (int size : {s.m, s.n, s.k}) launch.value(size);
       launch.grid = {tilesOf(c.params, s)};
       // Fewer programs than tiles, so that each makes several; a few too many now and then.
-      if (kernel == "matmul_persistent") launch.grid = {uint32_t(rng.integer(1, std::max(2u, (launch.grid.x + 2) / 2)))};
+      if (kernel == "matmul_persistent")
+        launch.grid = {uint32_t(rng.integer(1, std::max(2u, (launch.grid.x + 2) / 2)))};
       launch.repeat(programs.of(spec), target);
     }
   }
@@ -294,14 +321,16 @@ void matmulByPointers() {
         const int bk = number(params, "BK");
         s = {(s.m + 15) / 16 * 16, (s.n + 15) / 16 * 16, (s.k + bk - 1) / bk * bk};
         params["EVEN_K"] = "true";
-        facts = {"aligned(a, 16)", "aligned(b, 16)", "aligned(c, 16)", "M % 16 == 0", "N % 16 == 0", "K % 16 == 0",
-                 "lda % 16 == 0",  "ldb % 16 == 0",  "ldc % 16 == 0"};
+        facts = {"aligned(a, 16)", "aligned(b, 16)", "aligned(c, 16)", "M % 16 == 0",  "N % 16 == 0",
+                 "K % 16 == 0",    "lda % 16 == 0",  "ldb % 16 == 0",  "ldc % 16 == 0"};
       }
       const CompileSpec spec = specOf("matmul_pointers.tlx", "matmul_pointers", params, facts);
       INFO(target, " ", textOf(spec), " at ", s.text());
       const std::string type = params.at("T");
       const Fill how = fillOf(shape, type);
-      auto matrix = [&](const std::string &of, int rows, int cols) { return Matrix(of, rows, cols, cols + (facts.empty() ? 3 : 16)); };
+      auto matrix = [&](const std::string &of, int rows, int cols) {
+        return Matrix(of, rows, cols, cols + (facts.empty() ? 3 : 16));
+      };
       Matrix a = matrix(type, c.ta ? s.k : s.m, c.ta ? s.m : s.k), b = matrix(type, c.tb ? s.n : s.k, c.tb ? s.k : s.n);
       Matrix out = matrix(params.at("OUT"), s.m, s.n);
       a.fillWith(rng, how, 4), b.fillWith(rng, how, 4);
@@ -333,7 +362,8 @@ void matmulBiasAct() {
       a.fillWith(rng, how, 4), b.fillWith(rng, how, 4), fill(bias, rng, how, 4);
       Launch launch;
       launch.inView(a), launch.inView(b), launch.in(bias);
-      launch.outView(out, expectBiasAct(multiply(a, false, b, true, s.m, s.n, s.k), bias, activation, out, how), out.ld);
+      launch.outView(out, expectBiasAct(multiply(a, false, b, true, s.m, s.n, s.k), bias, activation, out, how),
+                     out.ld);
       for (int size : {s.m, s.n, s.k}) launch.value(size);
       launch.grid = {tilesOf(params, s)};
       launch.repeat(programs.of(spec), target);
@@ -361,23 +391,33 @@ void attention(bool causal) {
     const bool small = target == "gfx942";
     Params even = rule;
     even["EVEN"] = "true";
-    const std::vector<Config> configs{{rule, "f16", 128},
-                                      {tiles(64, 32, 2, 4), "bf16", 64},
-                                      {rule, "bf16", 64},
-                                      {rule, "f16", 80},
-                                      {rule, "bf16", 96},
-                                      {small ? tiles(64, 32, 1, 4) : tiles(128, 64, 3, 4), "f16", 128},
-                                      {even, "f16", 128}};
+    const std::vector<Config> configs{
+        {rule, "f16", 128}, {tiles(64, 32, 2, 4), "bf16", 64},
+        {rule, "bf16", 64}, {rule, "f16", 80},
+        {rule, "bf16", 96}, {small ? tiles(64, 32, 1, 4) : tiles(128, 64, 3, 4), "f16", 128},
+        {even, "f16", 128}};
     for (int shape = 0; shape < shapeCount(); ++shape) {
       const Config &c = turn(configs, shape);
       int heads = 0, seq = 0;
       switch (kindOf(shape)) {
-      case Kind::Ragged: heads = upTo(rng, 1, 4, 2), seq = upTo(rng, 1, 400, 200); break;
-      case Kind::Tiny: heads = upTo(rng, 1, 2, 2), seq = upTo(rng, 1, 20, 20); break;
-      case Kind::Tall: heads = 1, seq = upTo(rng, 400, 700, 400); break;
-      case Kind::Wide: heads = upTo(rng, 16, 40, 16), seq = upTo(rng, 1, 64, 16); break;
-      case Kind::Long: heads = 2, seq = upTo(rng, 300, 500, 300); break;
-      case Kind::Empty: heads = upTo(rng, 0, 1, 1), seq = heads ? 0 : 50; break;
+      case Kind::Ragged:
+        heads = upTo(rng, 1, 4, 2), seq = upTo(rng, 1, 400, 200);
+        break;
+      case Kind::Tiny:
+        heads = upTo(rng, 1, 2, 2), seq = upTo(rng, 1, 20, 20);
+        break;
+      case Kind::Tall:
+        heads = 1, seq = upTo(rng, 400, 700, 400);
+        break;
+      case Kind::Wide:
+        heads = upTo(rng, 16, 40, 16), seq = upTo(rng, 1, 64, 16);
+        break;
+      case Kind::Long:
+        heads = 2, seq = upTo(rng, 300, 500, 300);
+        break;
+      case Kind::Empty:
+        heads = upTo(rng, 0, 1, 1), seq = heads ? 0 : 50;
+        break;
       }
       Params params = c.params;
       const int bm = number(params, "BM"), bn = number(params, "BN");
@@ -410,12 +450,24 @@ struct Rows {
 Rows rowsShape(Kind kind, int longest, bool facts, Rng &rng) {
   Rows r{};
   switch (kind) {
-  case Kind::Ragged: r = {upTo(rng, 1, 20, 3), upTo(rng, 1, longest, std::min(longest, 1500)), 0}; break;
-  case Kind::Tiny: r = {upTo(rng, 1, 3, 3), upTo(rng, 1, 20, 20), 0}; break;
-  case Kind::Tall: r = {upTo(rng, 500, 1500, 30), upTo(rng, 1, 100, 50), 0}; break;
-  case Kind::Wide: r = {upTo(rng, 1, 3, 1), upTo(rng, longest / 2, longest, std::max(longest / 2, 1500)), 0}; break;
-  case Kind::Long: r = {upTo(rng, 1, 16, 2), onSimulator() ? std::min(longest, 1024) : longest, 0}; break;
-  case Kind::Empty: r = {0, upTo(rng, 1, 100, 100), 0}; break;
+  case Kind::Ragged:
+    r = {upTo(rng, 1, 20, 3), upTo(rng, 1, longest, std::min(longest, 1500)), 0};
+    break;
+  case Kind::Tiny:
+    r = {upTo(rng, 1, 3, 3), upTo(rng, 1, 20, 20), 0};
+    break;
+  case Kind::Tall:
+    r = {upTo(rng, 500, 1500, 30), upTo(rng, 1, 100, 50), 0};
+    break;
+  case Kind::Wide:
+    r = {upTo(rng, 1, 3, 1), upTo(rng, longest / 2, longest, std::max(longest / 2, 1500)), 0};
+    break;
+  case Kind::Long:
+    r = {upTo(rng, 1, 16, 2), onSimulator() ? std::min(longest, 1024) : longest, 0};
+    break;
+  case Kind::Empty:
+    r = {0, upTo(rng, 1, 100, 100), 0};
+    break;
   }
   // Stated facts speak of multiples of 16; a longest row is one.
   if (facts) r.cols = (r.cols + 15) / 16 * 16;
@@ -432,7 +484,8 @@ struct RowConfig {
 std::vector<RowConfig> rowConfigs(const std::string &work, const std::string &kernel, const std::string &target) {
   std::vector<RowConfig> result;
   std::vector<Rule> rules = rulesOf(work, target, "f32");
-  rules.erase(std::remove_if(rules.begin(), rules.end(), [&](const Rule &r) { return r.kernel != kernel; }), rules.end());
+  rules.erase(std::remove_if(rules.begin(), rules.end(), [&](const Rule &r) { return r.kernel != kernel; }),
+              rules.end());
   REQUIRE(!rules.empty());
   if (rules.size() == 1) {
     rules.push_back(rules[0]);
@@ -440,8 +493,10 @@ std::vector<RowConfig> rowConfigs(const std::string &work, const std::string &ke
     std::swap(rules[0], rules[1]); // on the simulator, rows of several blocks
   }
   for (bool facts : {true, false})
-    for (size_t i = 0; i < rules.size(); ++i) // shapes take turns in this order: each block once, then once more without facts
-      result.push_back({rules[i].file, kernel, rules[i].params, (i % 2 == 0) == facts ? rules[i].facts : std::vector<std::string>{}});
+    for (size_t i = 0; i < rules.size();
+         ++i) // shapes take turns in this order: each block once, then once more without facts
+      result.push_back({rules[i].file, kernel, rules[i].params,
+                        (i % 2 == 0) == facts ? rules[i].facts : std::vector<std::string>{}});
   return result;
 }
 constexpr double kEps = 1e-5;
@@ -474,7 +529,8 @@ void rowKernel(const std::string &work, const std::string &kernel) {
       } else {
         launch.in(weight);
         if (centred) launch.in(bias);
-        launch.out(y, expectNorm(x, weight, centred ? &bias : nullptr, r.rows, r.cols, r.stride, kEps), size_t(r.stride));
+        launch.out(y, expectNorm(x, weight, centred ? &bias : nullptr, r.rows, r.cols, r.stride, kEps),
+                   size_t(r.stride));
       }
       launch.value(r.cols), launch.value(r.stride);
       if (work != "softmax") launch.value(kEps);
@@ -495,12 +551,20 @@ void vectorAdd() {
       const int block = coin(rng) ? 1024 : 256;
       int n = 0;
       switch (kindOf(shape)) {
-      case Kind::Ragged: n = upTo(rng, 1, 5000, 3000); break;
-      case Kind::Tiny: n = upTo(rng, 1, 40, 40); break;
+      case Kind::Ragged:
+        n = upTo(rng, 1, 5000, 3000);
+        break;
+      case Kind::Tiny:
+        n = upTo(rng, 1, 40, 40);
+        break;
       case Kind::Tall:
       case Kind::Wide:
-      case Kind::Long: n = upTo(rng, 5000, 300000, 5000); break;
-      case Kind::Empty: n = 0; break;
+      case Kind::Long:
+        n = upTo(rng, 5000, 300000, 5000);
+        break;
+      case Kind::Empty:
+        n = 0;
+        break;
       }
       if (facts) n = (n + 15) / 16 * 16;
       CompileSpec spec{"vector_add.tlx", "vector_add", {{"BLOCK", std::to_string(block)}, {"T", type}}, {}};
@@ -522,16 +586,42 @@ void vectorAdd() {
 }
 } // namespace
 
-TEST_CASE("repeat: vector_add") { vectorAdd(); }
-TEST_CASE("repeat: softmax") { rowKernel("softmax", "softmax"); }
-TEST_CASE("repeat: softmax_long") { rowKernel("softmax", "softmax_long"); }
-TEST_CASE("repeat: layer_norm") { rowKernel("layer_norm", "layer_norm"); }
-TEST_CASE("repeat: layer_norm_long") { rowKernel("layer_norm", "layer_norm_long"); }
-TEST_CASE("repeat: rms_norm") { rowKernel("rms_norm", "rms_norm"); }
-TEST_CASE("repeat: rms_norm_long") { rowKernel("rms_norm", "rms_norm_long"); }
-TEST_CASE("repeat: matmul_pointers") { matmulByPointers(); }
-TEST_CASE("repeat: matmul") { matmulByDescriptors("matmul"); }
-TEST_CASE("repeat: matmul_persistent") { matmulByDescriptors("matmul_persistent"); }
-TEST_CASE("repeat: matmul_bias_act") { matmulBiasAct(); }
-TEST_CASE("repeat: attention, full") { attention(false); }
-TEST_CASE("repeat: attention, causal") { attention(true); }
+TEST_CASE("repeat: vector_add") {
+  vectorAdd();
+}
+TEST_CASE("repeat: softmax") {
+  rowKernel("softmax", "softmax");
+}
+TEST_CASE("repeat: softmax_long") {
+  rowKernel("softmax", "softmax_long");
+}
+TEST_CASE("repeat: layer_norm") {
+  rowKernel("layer_norm", "layer_norm");
+}
+TEST_CASE("repeat: layer_norm_long") {
+  rowKernel("layer_norm", "layer_norm_long");
+}
+TEST_CASE("repeat: rms_norm") {
+  rowKernel("rms_norm", "rms_norm");
+}
+TEST_CASE("repeat: rms_norm_long") {
+  rowKernel("rms_norm", "rms_norm_long");
+}
+TEST_CASE("repeat: matmul_pointers") {
+  matmulByPointers();
+}
+TEST_CASE("repeat: matmul") {
+  matmulByDescriptors("matmul");
+}
+TEST_CASE("repeat: matmul_persistent") {
+  matmulByDescriptors("matmul_persistent");
+}
+TEST_CASE("repeat: matmul_bias_act") {
+  matmulBiasAct();
+}
+TEST_CASE("repeat: attention, full") {
+  attention(false);
+}
+TEST_CASE("repeat: attention, causal") {
+  attention(true);
+}

@@ -14,11 +14,10 @@ struct Place {
   size_t axis;
   int warps;
 };
-const Place kPlaces[] = {{{1}, 0, 1},      {{2}, 0, 1},        {{64}, 0, 1},      {{1024}, 0, 4},
-                         {{96}, 0, 2},     {{2048}, 0, 8},     {{16, 64}, 1, 4},  {{16, 64}, 0, 4},
-                         {{128, 8}, 0, 4}, {{4, 96}, 1, 1},    {{80, 4}, 0, 2},   {{4, 8, 16}, 1, 4},
-                         {{2, 240}, 1, 4}, {{8, 4, 32}, 0, 8}, {{3, 5, 7}, 2, 1}, {{32, 32}, 0, 1},
-                         {{128, 128}, 0, 4}, {{128, 64}, 1, 8}};
+const Place kPlaces[] = {{{1}, 0, 1},      {{2}, 0, 1},        {{64}, 0, 1},     {{1024}, 0, 4},     {{96}, 0, 2},
+                         {{2048}, 0, 8},   {{16, 64}, 1, 4},   {{16, 64}, 0, 4}, {{128, 8}, 0, 4},   {{4, 96}, 1, 1},
+                         {{80, 4}, 0, 2},  {{4, 8, 16}, 1, 4}, {{2, 240}, 1, 4}, {{8, 4, 32}, 0, 8}, {{3, 5, 7}, 2, 1},
+                         {{32, 32}, 0, 1}, {{128, 128}, 0, 4}, {{128, 64}, 1, 8}};
 } // namespace
 
 TEST_CASE("scans: cumsum and cumprod of integers, every place of the axis, both directions") {
@@ -223,7 +222,9 @@ TEST_CASE("scans: behind a ring that fills shared memory") {
     const std::string text =
         "kernel k(a: tensor_desc<f16, [128, 64]>, b: tensor_desc<f16, [64, 128]>, c: *f32) launch(num_warps = 8) {\n"
         "  var acc = zeros([128, 128], f32);\n"
-        "  for k in range(0, 256, 64, num_stages = " + number(stages) + ") { acc = dot(a.load([0, k]), b.load([k, 0]), acc); }\n"
+        "  for k in range(0, 256, 64, num_stages = " +
+        number(stages) +
+        ") { acc = dot(a.load([0, k]), b.load([k, 0]), acc); }\n"
         "  let at = arange(0, 128)[:, None] * 128 + arange(0, 128)[None, :];\n"
         "  store(c + at, cumsum(acc, axis = 0));\n}\n";
     Program p;

@@ -208,7 +208,7 @@ TEST_CASE("layouts asked for keep the values") {
   Rng rng(11);
   for (const std::string &target : targets())
     for (const Case &c : target.rfind("gfx", 0) == 0 ? std::vector<Case>(std::begin(wide), std::end(wide))
-                                            : std::vector<Case>(std::begin(narrow), std::end(narrow)))
+                                                     : std::vector<Case>(std::begin(narrow), std::end(narrow)))
       for (const char *type : {"f16", "f32", "i8"}) {
         Array x(type, size_t(product(c.shape, 0, c.shape.size()))), y(type, x.count),
             sum(type == std::string("i8") ? "i32" : type, x.count / size_t(c.shape[0]));

@@ -6,8 +6,11 @@
 using namespace harness;
 
 namespace {
-void run(const CompileSpec &spec, const std::string &target, const std::string &type, int rows, int cols, int stride, unsigned seeds) {
-  CAPTURE(rows); CAPTURE(cols); CAPTURE(stride);
+void run(const CompileSpec &spec, const std::string &target, const std::string &type, int rows, int cols, int stride,
+         unsigned seeds) {
+  CAPTURE(rows);
+  CAPTURE(cols);
+  CAPTURE(stride);
   Program p = compile(spec, target);
   Rng rng(rows * 1000 + cols);
   Tensor x(type, size_t(rows) * stride), y(type, size_t(rows) * stride);
@@ -29,8 +32,11 @@ TEST_CASE("softmax") {
   for (const std::string &target : targets())
     for (const char *type : {"f32", "f16", "bf16"})
       for (int warps : {1, 4}) {
-        CAPTURE(target); CAPTURE(type); CAPTURE(warps);
-        CompileSpec spec{"softmax.tlx", "softmax", {{"BLOCK", "512"}, {"T", type}, {"WARPS", std::to_string(warps)}}, {}};
+        CAPTURE(target);
+        CAPTURE(type);
+        CAPTURE(warps);
+        CompileSpec spec{
+            "softmax.tlx", "softmax", {{"BLOCK", "512"}, {"T", type}, {"WARPS", std::to_string(warps)}}, {}};
         unsigned count = seeds();
         run(spec, target, type, 3, 512, 512, count);
         run(spec, target, type, 3, 1, 1, count);
@@ -43,7 +49,8 @@ TEST_CASE("softmax") {
 TEST_CASE("softmax of rows longer than a block") {
   for (const std::string &target : targets())
     for (const char *type : {"f32", "bf16"}) {
-      CAPTURE(target); CAPTURE(type);
+      CAPTURE(target);
+      CAPTURE(type);
       CompileSpec spec{"softmax_long.tlx", "softmax_long", {{"BLOCK", "256"}, {"T", type}}, {}};
       unsigned count = seeds();
       run(spec, target, type, 2, 1000, 1003, count);

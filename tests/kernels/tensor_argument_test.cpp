@@ -54,18 +54,22 @@ std::string list(const Ints &values) {
 /// y.store(at, x.load(at)) at coordinates (id - 1) * block + shift: from before the tensor to behind it.
 std::string kernelText(const std::string &type, const Ints &block, const Ints &counts, const Ints &shifts) {
   const std::string desc = "tensor_desc<" + type + ", " + list(block) + ">";
-  std::string text = "kernel copy(x: " + desc + ", y: " + desc + ") launch(num_warps = 4) {\n  let p0 = program_id(0);\n", at;
+  std::string text =
+                  "kernel copy(x: " + desc + ", y: " + desc + ") launch(num_warps = 4) {\n  let p0 = program_id(0);\n",
+              at;
   for (size_t d = 0; d < block.size(); ++d) {
     const std::string n = std::to_string(d), next = std::to_string(d + 1);
-    const std::string count = std::to_string(counts[d]), extent = std::to_string(block[d]), shift = std::to_string(shifts[d]);
-    text += "  let (at" + n + ", p" + next + ") = ((p" + n + " % " + count + " - 1) * " + extent + " + " + shift + ", p" + n + " / " +
-            count + ");\n";
+    const std::string count = std::to_string(counts[d]), extent = std::to_string(block[d]),
+                      shift = std::to_string(shifts[d]);
+    text += "  let (at" + n + ", p" + next + ") = ((p" + n + " % " + count + " - 1) * " + extent + " + " + shift +
+            ", p" + n + " / " + count + ");\n";
     at += (at.empty() ? "at" : ", at") + n;
   }
   return text + "  y.store([" + at + "], x.load([" + at + "]));\n}\n";
 }
 
-void copies(const std::string &type, size_t bytes, const Ints &block, const View &x, const View &y, bool nullX = false) {
+void copies(const std::string &type, size_t bytes, const Ints &block, const View &x, const View &y,
+            bool nullX = false) {
   Ints counts, shifts;
   int64_t programs = 1;
   for (size_t d = 0; d < block.size(); ++d) {
@@ -77,7 +81,8 @@ void copies(const std::string &type, size_t bytes, const Ints &block, const View
   Tensor from("u8", size_t(x.span()) * bytes), to("u8", size_t(y.span()) * bytes), want("u8", to.count());
   // Floats are no NaNs: which payload a NaN keeps is not promised, and the simulator's host does not keep a bf16's across a branch.
   const bool isFloat = type[0] == 'f' || type[0] == 'b';
-  for (size_t i = 0; i < from.count(); ++i) from.set(i, double(rng.integer(0, 255) & (isFloat && i % bytes == bytes - 1 ? 0xbf : 0xff)));
+  for (size_t i = 0; i < from.count(); ++i)
+    from.set(i, double(rng.integer(0, 255) & (isFloat && i % bytes == bytes - 1 ? 0xbf : 0xff)));
   want.poison();
   const Ints sources = offsetsIn(x, y.shape), targets = offsetsIn(y, y.shape);
   for (size_t i = 0; i < targets.size(); ++i)
@@ -91,10 +96,13 @@ void copies(const std::string &type, size_t bytes, const Ints &block, const View
     for (const Setting &setting : settings(target, 1)) {
       to.poison();
       const tlx::Buffer dy = upload(to);
-      auto address = [&](const tlx::Buffer &b, int64_t offset) { return static_cast<char *>(b.data()) + offset * int64_t(bytes); };
+      auto address = [&](const tlx::Buffer &b, int64_t offset) {
+        return static_cast<char *>(b.data()) + offset * int64_t(bytes);
+      };
       const tlx::Tensor xt(nullX ? nullptr : address(dx, x.offset), dtype, x.shape, x.withStrides());
       const tlx::Tensor yt(address(dy, y.offset), dtype, y.shape, y.withStrides());
-      INFO(setting.text() << " " << type << " block " << list(block) << " x " << list(x.shape) << " y " << list(y.shape));
+      INFO(setting.text() << " " << type << " block " << list(block) << " x " << list(x.shape) << " y "
+                          << list(y.shape));
       const std::string problem = program.run({uint32_t(programs)}, {xt, yt}, setting);
       CHECK_MESSAGE(problem.empty(), problem);
       download(to, dy);
@@ -106,9 +114,9 @@ void copies(const std::string &type, size_t bytes, const Ints &block, const View
 } // namespace
 
 TEST_CASE("tensor arguments: every type") {
-  const std::pair<const char *, int64_t> types[] = {{"i8", 1},     {"u8", 1},     {"f8e4m3", 1}, {"f8e5m2", 1}, {"i16", 2},
-                                                    {"u16", 2},    {"f16", 2},    {"bf16", 2},   {"i32", 4},    {"u32", 4},
-                                                    {"f32", 4},    {"i64", 8},    {"u64", 8},    {"f64", 8}};
+  const std::pair<const char *, int64_t> types[] = {{"i8", 1},  {"u8", 1},  {"f8e4m3", 1}, {"f8e5m2", 1}, {"i16", 2},
+                                                    {"u16", 2}, {"f16", 2}, {"bf16", 2},   {"i32", 4},    {"u32", 4},
+                                                    {"f32", 4}, {"i64", 8}, {"u64", 8},    {"f64", 8}};
   for (const auto &[type, bytes] : types) {
     const int64_t columns = 50, pitch = (columns * bytes + 15) / 16 * 16 / bytes;
     copies(type, size_t(bytes), {8, 32}, {{19, columns}, {pitch, 1}}, {{19, columns}, {pitch + 16 / bytes, 1}});
@@ -129,7 +137,7 @@ TEST_CASE("tensor arguments: strides") {
   copies("f16", 2, {16, 32}, {{20, 40}, {8, 1}}, dense);                       // rows overlap
   copies("f16", 2, {16, 32}, {{20, 40}, {0, 1}}, dense);                       // one row for all
   copies("f16", 2, {4, 4, 16}, {{5, 6, 24}, {24, 120, 1}}, {{5, 6, 24}});      // two dimensions exchanged
-  copies("f16", 2, {16, 32}, {{1, 40}, {3, 1}}, {{1, 40}});                    // the stride of an extent of 1 is not read
+  copies("f16", 2, {16, 32}, {{1, 40}, {3, 1}}, {{1, 40}}); // the stride of an extent of 1 is not read
   copies("f16", 2, {16, 32}, {{20, 1}, {8, 77}}, {{20, 1}, {8, 1}});
 }
 
@@ -144,8 +152,9 @@ TEST_CASE("tensor arguments: an empty tensor reads as zeros and takes no stores"
 
 TEST_CASE("tensor arguments: noalias sees them") {
   if (!onSimulator()) return; // real devices do not check it
-  const std::string text = "kernel f(p: *f32, x: tensor_desc<f32, [8, 32]>) launch(num_warps = 4) requires(noalias(p)) {\n"
-                           "  store(p + arange(0, 8)[:, None] * 32 + arange(0, 32)[None, :], x.load([0, 0]));\n}\n";
+  const std::string text =
+      "kernel f(p: *f32, x: tensor_desc<f32, [8, 32]>) launch(num_warps = 4) requires(noalias(p)) {\n"
+      "  store(p + arange(0, 8)[:, None] * 32 + arange(0, 32)[None, :], x.load([0, 0]));\n}\n";
   Tensor values("f32", 8 * 32);
   Rng rng(1);
   fill(values, rng, Fill::Integers);

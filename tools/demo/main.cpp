@@ -40,7 +40,8 @@ std::string firstGpu(const tlx::Context &context) {
   tlx_context_device_count(context.get(), &count, nullptr);
   for (size_t i = 0; i < count; ++i) {
     tlx_device_properties p = TLX_DEVICE_PROPERTIES_INIT;
-    if (tlx_context_device_properties(context.get(), i, &p, nullptr) == TLX_OK && std::strcmp(p.id, "sim") != 0) return p.id;
+    if (tlx_context_device_properties(context.get(), i, &p, nullptr) == TLX_OK && std::strcmp(p.id, "sim") != 0)
+      return p.id;
   }
   return {};
 }
@@ -63,8 +64,8 @@ void demo(const std::string &kernels, const std::string &out) {
   options.target = target;
   options.device = device;
   options.params = {{"BM", "128"}, {"BN", "128"}, {"BK", "32"}, {"STAGES", "3"}, {"T", "f16"}};
-  options.facts = {"aligned(a, 16)", "aligned(b, 16)", "aligned(c, 16)", "M % 16 == 0", "N % 16 == 0", "K % 32 == 0",
-                   "lda % 16 == 0",  "ldb % 16 == 0",  "ldc % 16 == 0"};
+  options.facts = {"aligned(a, 16)", "aligned(b, 16)", "aligned(c, 16)", "M % 16 == 0",  "N % 16 == 0",
+                   "K % 32 == 0",    "lda % 16 == 0",  "ldb % 16 == 0",  "ldc % 16 == 0"};
   options.keep = TLX_KEEP_IR | TLX_KEEP_ASSEMBLY;
   std::string source = slurp(kernels + "/matmul_pointers.tlx");
   tlx::Kernel kernel = context.compile(source, options);
@@ -100,8 +101,8 @@ void demo(const std::string &kernels, const std::string &out) {
   const int repeats = simulated ? 1 : 20;
   std::vector<double> ms(repeats);
   tlx_error *error = nullptr;
-  tlx::detail::check(tlx_kernel_time(kernel.get(), device.get(), &launch, args.data(), args.size(), simulated ? 0 : 5, repeats,
-                                     ms.data(), &error),
+  tlx::detail::check(tlx_kernel_time(kernel.get(), device.get(), &launch, args.data(), args.size(), simulated ? 0 : 5,
+                                     repeats, ms.data(), &error),
                      error);
   std::sort(ms.begin(), ms.end());
   dc.read(c.data());
@@ -129,8 +130,10 @@ void demo(const std::string &kernels, const std::string &out) {
   std::printf("kernel       matmul_pointers, f16, tile %dx%dx%d, 3 stages, %s\n", bm, bn, bk, target);
   std::printf("shape        %d x %d x %d\n", size, size, size);
   std::printf("device       %s (%s)\n", properties.id, properties.name);
-  std::printf("error        %g (largest difference from the float64 product, %d rows)%s\n", worst, rows, worst == 0 ? ": exact" : "");
-  std::printf("time         %.3f ms%s\n", ms[ms.size() / 2], simulated ? " on the host (the simulator is not timed hardware)" : "");
+  std::printf("error        %g (largest difference from the float64 product, %d rows)%s\n", worst, rows,
+              worst == 0 ? ": exact" : "");
+  std::printf("time         %.3f ms%s\n", ms[ms.size() / 2],
+              simulated ? " on the host (the simulator is not timed hardware)" : "");
   if (!simulated) std::printf("speed        %.1f TFLOP/s\n", 2.0 * size * size * size / ms[ms.size() / 2] / 1e9);
   std::printf("compile      ");
   const char *separator = "";

@@ -296,7 +296,8 @@ public:
     if (!kernel.offsets.empty()) {
       constexpr size_t kMaxParams = ParamBuffer::kCapacity; // a parameter is a byte at least
       void *pointers[kMaxParams];
-      for (size_t i = 0; i < kernel.offsets.size(); ++i) pointers[i] = const_cast<uint8_t *>(params.bytes) + kernel.offsets[i];
+      for (size_t i = 0; i < kernel.offsets.size(); ++i)
+        pointers[i] = const_cast<uint8_t *>(params.bytes) + kernel.offsets[i];
       return driver.check(driver.module.launchKernel(kernel.function, grid.x, grid.y, grid.z, kernel.threads, 1, 1,
                                                      kernel.sharedBytes, toStream(stream), pointers, nullptr),
                           "cuLaunchKernel");

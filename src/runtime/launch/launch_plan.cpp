@@ -100,10 +100,11 @@ Status LaunchPlan::create(const KernelMetadata &metadata, LaunchPlan &plan) {
   auto bad = [&](const std::string &why) {
     return Status::error(Code::Internal, "metadata of kernel " + quoted(metadata.name) + ": " + why);
   };
-  static constexpr Format kFormats[] = {
-      Format::I1,         Format::I1,         Format::Signed,   Format::Signed,   Format::Signed,   Format::Signed,
-      Format::Unsigned,   Format::Unsigned,   Format::Unsigned, Format::Unsigned, Format::F8E4M3,   Format::F8E5M2,
-      Format::F8E4M3Fnuz, Format::F8E5M2Fnuz, Format::F16,      Format::BF16,     Format::F32,      Format::F64}; // by Element
+  static constexpr Format kFormats[] = {Format::I1,         Format::I1,         Format::Signed,   Format::Signed,
+                                        Format::Signed,     Format::Signed,     Format::Unsigned, Format::Unsigned,
+                                        Format::Unsigned,   Format::Unsigned,   Format::F8E4M3,   Format::F8E5M2,
+                                        Format::F8E4M3Fnuz, Format::F8E5M2Fnuz, Format::F16,      Format::BF16,
+                                        Format::F32,        Format::F64}; // by Element
   static_assert(std::size(kFormats) == size_t(Element::F64) + 1);
 
   plan = LaunchPlan();

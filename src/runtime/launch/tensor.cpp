@@ -166,7 +166,8 @@ TensorMapSpec TensorParam::specOf(const Tensor &tensor) const {
 void TensorParam::packFields(const Tensor &tensor, uint8_t *bytes) const {
   int64_t strides[kMaxRank];
   fillStrides(tensor, strides);
-  storeAs(bytes + (info->pointerOffset.value_or(arg->offset) - arg->offset), uint64_t(reinterpret_cast<uintptr_t>(tensor.data)));
+  storeAs(bytes + (info->pointerOffset.value_or(arg->offset) - arg->offset),
+          uint64_t(reinterpret_cast<uintptr_t>(tensor.data)));
   // Offsets are the parameter buffer's, and `bytes` is at arg->offset of it.
   for (uint32_t d = 0; d < rank; ++d) {
     storeAs(bytes + (info->shapeOffsets[d] - arg->offset), int32_t(tensor.shape[d]));

@@ -22,8 +22,9 @@ struct Direct {
 
 // 8-bit floats: one intrinsic, whose format is the target's.
 #define FP8(CDNA, A, B, HA, HB)                                                                                        \
-  {"tlx.amd.mfma.f32.16x16x32." A "." B, Intrinsic::amdgcn_mfma_f32_16x16x32_##HA##_##HB, 3, CDNA},                    \
-      {"tlx.amd.mfma.f32.32x32x16." A "." B, Intrinsic::amdgcn_mfma_f32_32x32x16_##HA##_##HB, 3, CDNA}
+  {"tlx.amd.mfma.f32.16x16x32." A "." B, Intrinsic::amdgcn_mfma_f32_16x16x32_##HA##_##HB, 3, CDNA}, {                  \
+    "tlx.amd.mfma.f32.32x32x16." A "." B, Intrinsic::amdgcn_mfma_f32_32x32x16_##HA##_##HB, 3, CDNA                     \
+  }
 
 const Direct kDirect[] = {
     {"tlx.amd.workitem.id.x", Intrinsic::amdgcn_workitem_id_x},
@@ -140,7 +141,8 @@ void expandWait(Expansion &e) {
 }
 
 // What lies behind the buffer's end reads as zero: so masked lanes get an offset there.
-constexpr uint32_t kRecords = 0xffff0000, kMaskedOff = 0xffff0000, kRaw = 0x27000; // the last: 32-bit data format, no stride
+constexpr uint32_t kRecords = 0xffff0000, kMaskedOff = 0xffff0000,
+                   kRaw = 0x27000; // the last: 32-bit data format, no stride
 
 void expandLoadLds(Expansion &e) {
   const unsigned bytes = e.name().ends_with("b128") ? 16 : 4;
@@ -165,7 +167,8 @@ void separateDirectLoads(Function &kernel) {
     for (Instruction &i : block) {
       auto *call = dyn_cast<IntrinsicInst>(&i);
       if (call && call->getIntrinsicID() == Intrinsic::amdgcn_raw_ptr_buffer_load_lds) loads.push_back(&i);
-      if (Value *p = getLoadStorePointerOperand(&i); p && p->getType()->getPointerAddressSpace() == 3) others.push_back(&i);
+      if (Value *p = getLoadStorePointerOperand(&i); p && p->getType()->getPointerAddressSpace() == 3)
+        others.push_back(&i);
     }
   if (loads.empty()) return;
   MDBuilder builder(kernel.getContext());

@@ -13,10 +13,12 @@ using namespace llvm;
 namespace tlx::target::nvidia {
 
 namespace {
-#define TLX_RANKS(NAME) \
-  {Intrinsic::nvvm_cp_async_bulk_tensor_##NAME##_tile_1d, Intrinsic::nvvm_cp_async_bulk_tensor_##NAME##_tile_2d, \
-   Intrinsic::nvvm_cp_async_bulk_tensor_##NAME##_tile_3d, Intrinsic::nvvm_cp_async_bulk_tensor_##NAME##_tile_4d, \
-   Intrinsic::nvvm_cp_async_bulk_tensor_##NAME##_tile_5d}
+#define TLX_RANKS(NAME)                                                                                                \
+  {                                                                                                                    \
+    Intrinsic::nvvm_cp_async_bulk_tensor_##NAME##_tile_1d, Intrinsic::nvvm_cp_async_bulk_tensor_##NAME##_tile_2d,      \
+        Intrinsic::nvvm_cp_async_bulk_tensor_##NAME##_tile_3d, Intrinsic::nvvm_cp_async_bulk_tensor_##NAME##_tile_4d,  \
+        Intrinsic::nvvm_cp_async_bulk_tensor_##NAME##_tile_5d                                                          \
+  }
 struct Copy {
   const char *name; // between "tlx.nv.tma." and the rank
   bool toShared;
@@ -64,8 +66,7 @@ bool expandTma(Expansion &e) {
 void markTensorMaps(Function &kernel) {
   // Without it the callee may write to its copy, so LLVM makes one: 128 bytes of local memory and 384 stores at the kernel's start.
   for (Argument &argument : kernel.args())
-    if (argument.hasByValAttr())
-      argument.addAttr(Attribute::get(kernel.getContext(), "nvvm.grid_constant"));
+    if (argument.hasByValAttr()) argument.addAttr(Attribute::get(kernel.getContext(), "nvvm.grid_constant"));
 }
 
 } // namespace tlx::target::nvidia

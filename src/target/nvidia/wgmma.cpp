@@ -11,6 +11,7 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/InlineAsm.h"
 
+#include "features/wgmma.h"
 #include "target/nvidia/nvidia_p.h"
 
 using namespace llvm;
@@ -20,9 +21,9 @@ namespace tlx::target::nvidia {
 namespace {
 /// PTX ISA, "wgmma.mma_async": what the types of A and B decide. K is 32 bytes; the immediates are those of the instruction's grammar.
 struct Kind {
-  bool rs;          // A in registers
-  StringRef types;  // "f32.f16.f16"
-  unsigned k = 0;   // elements
+  bool rs;         // A in registers
+  StringRef types; // "f32.f16.f16"
+  unsigned k = 0;  // elements
   bool negates = false, transposes = false;
   bool integers = false, mixed = false; // mixed: integers of different signedness
 };
@@ -75,7 +76,8 @@ std::string operands(unsigned first, unsigned count) {
 }
 
 /// The accumulator's registers through one piece of assembly: results, inputs tied to them if `reads`, then `more` by `constraints`.
-void callAsm(Expansion &e, const Accumulator &acc, const std::string &text, bool reads, ArrayRef<Value *> more, StringRef constraints) {
+void callAsm(Expansion &e, const Accumulator &acc, const std::string &text, bool reads, ArrayRef<Value *> more,
+             StringRef constraints) {
   std::string all;
   for (unsigned i = 0; i < acc.count(); ++i) all += (i ? ",=" : "=") + std::string(acc.constraint());
   SmallVector<Value *, 136> args;
@@ -88,16 +90,13 @@ void callAsm(Expansion &e, const Accumulator &acc, const std::string &text, bool
   SmallVector<Type *, 136> types;
   for (Value *v : args) types.push_back(v->getType());
   Type *result = StructType::get(e.b.getContext(), SmallVector<Type *, 128>(acc.count(), acc.element()));
-  CallInst *call = e.b.CreateCall(InlineAsm::get(FunctionType::get(result, types, false), text, all, /*hasSideEffects=*/true), args);
+  CallInst *call =
+      e.b.CreateCall(InlineAsm::get(FunctionType::get(result, types, false), text, all, /*hasSideEffects=*/true), args);
   call->setConvergent();
   call->setDoesNotThrow();
   acc.store(e.b, call);
 }
 
-/// PTX ISA: multiples of 8; integers only 8, 24 and multiples of 16.
-bool legalN(uint64_t n, bool integers) {
-  return n >= 8 && n <= 256 && n % 8 == 0 && (!integers || n % 16 == 0 || n == 8 || n == 24);
-}
 constexpr const char *kJoined = "tlx.joined"; // metadata of a call that an earlier one has taken with it
 
 /// The next step of the same product: nothing that touches memory stands between, and it adds to what this call makes.
@@ -119,7 +118,7 @@ void expandWgmma(Expansion &e) {
   Kind kind = kindOf(e.name());
   std::optional<uint64_t> n = e.constant(4), transposed = e.constant(5);
   if (!n || !transposed) return;
-  if (!legalN(*n, kind.integers)) {
+  if (!features::wgmmaWidth(*n, kind.integers)) {
     internal(e, "wgmma has no n = " + Twine(*n));
     return;
   }
@@ -172,9 +171,11 @@ void expandWgmma(Expansion &e) {
     }
     const std::string b = "$" + std::to_string(operand(step->getArgOperand(2), "l"));
     if (step == e.call && !reads) predicate = "q";
-    if (step == e.call && !use) predicate = "$" + std::to_string(operand(e.b.CreateICmpNE(e.arg(3), e.b.getInt32(0)), "b"));
-    text += " wgmma.mma_async.sync.aligned.m64n" + std::to_string(*n) + "k" + std::to_string(kind.k) + "." + kind.types.str() + " " +
-            operands(0, acc.count()) + ", " + a + ", " + b + ", " + predicate + immediates + ";";
+    if (step == e.call && !use)
+      predicate = "$" + std::to_string(operand(e.b.CreateICmpNE(e.arg(3), e.b.getInt32(0)), "b"));
+    text += " wgmma.mma_async.sync.aligned.m64n" + std::to_string(*n) + "k" + std::to_string(kind.k) + "." +
+            kind.types.str() + " " + operands(0, acc.count()) + ", " + a + ", " + b + ", " + predicate + immediates +
+            ";";
   }
   callAsm(e, acc, text + " }", reads, more, constraints);
 }

@@ -6,11 +6,11 @@
 
 #include "compiler/compiler.h"
 #include "features/features.h"
+#include "sim/sim.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
-#include "sim/sim.h"
 
 using namespace tlx;
 
@@ -129,10 +129,13 @@ std::vector<llvm::CallInst *> waitsOf(llvm::Module &module) {
     }
   return waits;
 }
-std::vector<uint8_t> mutate(const Binary &binary, llvm::function_ref<void(const std::vector<llvm::CallInst *> &)> edit) {
+std::vector<uint8_t> mutate(const Binary &binary,
+                            llvm::function_ref<void(const std::vector<llvm::CallInst *> &)> edit) {
   llvm::LLVMContext context;
   auto module = llvm::parseBitcodeFile(
-      llvm::MemoryBufferRef(llvm::StringRef(reinterpret_cast<const char *>(binary.image.data()), binary.image.size()), "m"), context);
+      llvm::MemoryBufferRef(llvm::StringRef(reinterpret_cast<const char *>(binary.image.data()), binary.image.size()),
+                            "m"),
+      context);
   REQUIRE(bool(module));
   edit(waitsOf(**module));
   llvm::SmallVector<char, 0> bytes;
@@ -194,7 +197,10 @@ TEST_CASE("gfx950: rows further apart than an offset tells go through registers,
   Binary binary = build(3);
   auto program = load(binary.image, binary);
   const uint64_t direct = run(*program, sim::Schedule::InOrder, 0).result.statistics.sharedAccesses;
-  for (Setting s : {Setting{sim::Schedule::InOrder, 0}, {sim::Schedule::Late, 0}, {sim::Schedule::Early, 0}, {sim::Schedule::Random, 1}}) {
+  for (Setting s : {Setting{sim::Schedule::InOrder, 0},
+                    {sim::Schedule::Late, 0},
+                    {sim::Schedule::Early, 0},
+                    {sim::Schedule::Random, 1}}) {
     Run r = run(*program, s.schedule, s.seed, (int64_t(1) << 28) + 8); // half a GB a row, eight rows a warp
     CHECK_MESSAGE(r.result.ok(), text(r.result));
     CHECK(r.wrong == 0);

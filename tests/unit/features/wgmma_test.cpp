@@ -18,11 +18,14 @@ namespace {
 
 bool hasInstruction(unsigned n, bool integers) { // PTX ISA, "wgmma.mma_async", shapes
   if (n % 8 || n < 8 || n > 256) return false;
-  static const std::set<unsigned> forIntegers{8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256};
+  static const std::set<unsigned> forIntegers{8,   16,  24,  32,  48,  64,  80,  96,  112,
+                                              128, 144, 160, 176, 192, 208, 224, 240, 256};
   return !integers || forIntegers.count(n);
 }
 
-bool isExtent(int64_t e) { return layout::splitExtent(e).has_value(); }
+bool isExtent(int64_t e) {
+  return layout::splitExtent(e).has_value();
+}
 
 /// Every element of the tile is in one register of one thread.
 void checkOnce(const TileLayout &l) {
@@ -54,12 +57,16 @@ TEST_CASE("wgmma: plans of all tiles") {
         for (bool integers : {false, true}) {
           if (!isExtent(m) || !isExtent(n)) continue;
           const auto p = planWgmma(m, n, 64, integers ? 8 : 16, integers, warps);
-          CAPTURE(m); CAPTURE(n); CAPTURE(warps); CAPTURE(integers);
+          CAPTURE(m);
+          CAPTURE(n);
+          CAPTURE(warps);
+          CAPTURE(integers);
           if (!p) {
             // None: no warpgroup, no 64 rows in a 2^k part, or more groups than rows of 64 and columns of 8 · 2^k.
             const auto me = *layout::splitExtent(m), ne = *layout::splitExtent(n);
             const bool rows = me.bits >= 6;
-            const int64_t places = rows ? (int64_t(1) << (me.bits - 6)) * std::max<int64_t>(1, (int64_t(1) << ne.bits) / 8) : 0;
+            const int64_t places =
+                rows ? (int64_t(1) << (me.bits - 6)) * std::max<int64_t>(1, (int64_t(1) << ne.bits) / 8) : 0;
             CHECK((warps % 4 || !rows || int64_t(warps) / 4 > places));
             continue;
           }
@@ -74,7 +81,8 @@ TEST_CASE("wgmma: plans of all tiles") {
           // The widest that there is, if it alone is enough.
           if (hasInstruction(unsigned(side), integers)) CHECK(p->n == side);
           // Else each instruction starts with a swizzle pattern of a B that is contiguous along N.
-          else CHECK(p->n % std::min<int64_t>(64, side & -side) == 0);
+          else
+            CHECK(p->n % std::min<int64_t>(64, side & -side) == 0);
         }
   CHECK(found > 1000);
 }
@@ -102,12 +110,22 @@ TEST_CASE("wgmma: depths and types") {
 
 // Figure "WGMMA .m64nNk16 register fragment layout for accumulator matrix D".
 TEST_CASE("wgmma: accumulators") {
-  for (auto [m, n] : {std::pair<int64_t, int64_t>{64, 8}, {64, 64}, {64, 80}, {128, 96}, {192, 176}, {128, 208}, {64, 256},
-                      {256, 32}, {320, 48}, {128, 384}})
+  for (auto [m, n] : {std::pair<int64_t, int64_t>{64, 8},
+                      {64, 64},
+                      {64, 80},
+                      {128, 96},
+                      {192, 176},
+                      {128, 208},
+                      {64, 256},
+                      {256, 32},
+                      {320, 48},
+                      {128, 384}})
     for (unsigned warps : {4u, 8u, 16u}) {
       const auto p = planWgmma(m, n, 64, 16, false, warps);
       if (!p) continue;
-      CAPTURE(m); CAPTURE(n); CAPTURE(warps);
+      CAPTURE(m);
+      CAPTURE(n);
+      CAPTURE(warps);
       const TileLayout l = wgmmaAccumulator(*p, m, n);
       REQUIRE(l.warps() == warps);
       checkOnce(l);
@@ -140,7 +158,10 @@ TEST_CASE("wgmma: A in registers") {
       for (unsigned warps : {4u, 8u}) {
         const auto p = planWgmma(m, 64, k, bits, false, warps);
         REQUIRE(p);
-        CAPTURE(bits); CAPTURE(m); CAPTURE(k); CAPTURE(warps);
+        CAPTURE(bits);
+        CAPTURE(m);
+        CAPTURE(k);
+        CAPTURE(warps);
         const TileLayout l = wgmmaOperandA(*p, m, k, bits);
         if (p->groupsN == 1) checkOnce(l);
         REQUIRE(l.warps() == warps);
@@ -165,7 +186,8 @@ namespace {
 /// PTX ISA, "Strides" and the canonical layouts: the byte where the unit looks for element (row, k) of an operand, from the descriptor
 /// alone. `start` is a multiple of 16.
 uint64_t read(uint64_t descriptor, uint64_t start, bool across, unsigned row, unsigned k, unsigned bytes) {
-  const uint64_t leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4, mode = descriptor >> 62;
+  const uint64_t leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4,
+                 mode = descriptor >> 62;
   const unsigned swizzle = mode == 1 ? 128 : mode == 2 ? 64 : mode == 3 ? 32 : 0;
   if (!swizzle) return ~0ull;
   uint64_t linear = start;
@@ -202,7 +224,10 @@ TEST_CASE("wgmma: matrix descriptors read what is there") {
       for (int64_t depth : {16, 32, 48, 64, 80, 96, 128, 192, 256})
         for (unsigned swizzle : {32u, 64u, 128u}) {
           if (depth * bits / 8 % 32) continue;
-          CAPTURE(bits); CAPTURE(rows); CAPTURE(depth); CAPTURE(swizzle);
+          CAPTURE(bits);
+          CAPTURE(rows);
+          CAPTURE(depth);
+          CAPTURE(swizzle);
           const auto plan = planWgmma(64, rows, depth, bits, bits == 8, 4);
           REQUIRE(plan);
           if (auto l = layout::messageLayout({rows, depth}, bits, swizzle)) {
@@ -235,7 +260,8 @@ TEST_CASE("wgmma: groups along N") {
     for (unsigned warps : {8u, 16u}) {
       const auto plan = planWgmma(64, n, 64, 16, false, warps);
       if (!plan || plan->groupsN == 1) continue;
-      CAPTURE(n); CAPTURE(warps);
+      CAPTURE(n);
+      CAPTURE(warps);
       const SharedLayout seen = layout::messageLayout({64, n}, 16)->transposed({1, 0});
       const auto d = matrixDescriptor(seen, 16);
       REQUIRE(d);

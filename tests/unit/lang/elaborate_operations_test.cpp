@@ -237,8 +237,8 @@ R"ir(  %0 = constant {value = 2} : i32
 
 TEST_CASE("atomics, scans, hints, assertions") {
   const std::pair<const char *, const char *> table[] = {
-    {R"tlx(atomic_max(p, 2.0, n > 3, order = "acq_rel", scope = "sys"); let old = atomic_cas(p, 0.0, s, order = "acquire"); store(p, old);)tlx",
-R"ir(  %0 = constant {value = 3} : i32
+      {R"tlx(atomic_max(p, 2.0, n > 3, order = "acq_rel", scope = "sys"); let old = atomic_cas(p, 0.0, s, order = "acquire"); store(p, old);)tlx",
+       R"ir(  %0 = constant {value = 3} : i32
   %1 = cmp %n, %0 {pred = gt} : i1
   %2 = constant {value = 2.0} : f32
   %3 = atomic_rmw %p, %2, %1 {kind = "max", order = "acq_rel", scope = "sys"} : f32
@@ -247,21 +247,21 @@ R"ir(  %0 = constant {value = 3} : i32
   store %p, %5
   return
 )ir"},
-    {R"tlx(store(p, load(p, cache = "cg"), eviction = "evict_first");)tlx",
-R"ir(  %0 = load %p {cache = "cg"} : f32
+      {R"tlx(store(p, load(p, cache = "cg"), eviction = "evict_first");)tlx",
+       R"ir(  %0 = load %p {cache = "cg"} : f32
   store %p, %0 {eviction = "evict_first"}
   return
 )ir"},
-    {R"tlx(device_assert(n < 3, "too many"); device_assert(false);)tlx",
-R"ir(  %0 = constant {value = 3} : i32
+      {R"tlx(device_assert(n < 3, "too many"); device_assert(false);)tlx",
+       R"ir(  %0 = constant {value = 3} : i32
   %1 = cmp %n, %0 {pred = lt} : i1
   device_assert %1 {message = "too many"}
   %2 = constant {value = 0} : i1
   device_assert %2 {message = ""}
   return
 )ir"},
-    {R"tlx(let v = cumsum(load(h + arange(0, 8)), reverse = true); store(h + arange(0, 8), v);)tlx",
-R"ir(  %0 = arange {start = 0} : i32[8]
+      {R"tlx(let v = cumsum(load(h + arange(0, 8)), reverse = true); store(h + arange(0, 8), v);)tlx",
+       R"ir(  %0 = arange {start = 0} : i32[8]
   %1 = splat %h : *f16[8]
   %2 = addptr %1, %0 : *f16[8]
   %3 = load %2 : f16[8]
@@ -277,8 +277,8 @@ R"ir(  %0 = arange {start = 0} : i32[8]
   store %12, %9
   return
 )ir"},
-    {R"tlx(let (a, b) = associative_scan((arange(0, 8), arange(0, 8)), 0, swap2); let c = mulhi(sum(a), max(b, 0)); store(p + c, s);)tlx",
-R"ir(  %0 = arange {start = 0} : i32[8]
+      {R"tlx(let (a, b) = associative_scan((arange(0, 8), arange(0, 8)), 0, swap2); let c = mulhi(sum(a), max(b, 0)); store(p + c, s);)tlx",
+       R"ir(  %0 = arange {start = 0} : i32[8]
   %1 = arange {start = 0} : i32[8]
   %2, %3 = scan %0, %1 {axis = 0} : i32[8], i32[8] ^(%4: i32, %5: i32, %6: i32, %7: i32) {
     %8 = min %4, %6 : i32
@@ -322,7 +322,8 @@ TEST_CASE("descriptors") {
   %5 = constant {value = -1} : i32
   %6 = desc_load %v, %5 : i32[8]
   desc_store %v, %6, %n {reduce = "max"}
-)ir" "  return\n");
+)ir"
+                    "  return\n");
 }
 
 TEST_SUITE_END();

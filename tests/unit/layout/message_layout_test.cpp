@@ -100,8 +100,10 @@ TEST_CASE("messages: matrices of every width and height, all swizzles") {
           const Shape shape{rows, columns};
           CAPTURE(text(shape, bits, swizzle));
           const auto l = messageLayout(shape, bits, swizzle);
-          if (swizzle) REQUIRE(l.has_value() == possible(shape, bits, swizzle));
-          else REQUIRE(l.has_value() == possiblePlain(columns, bits));
+          if (swizzle)
+            REQUIRE(l.has_value() == possible(shape, bits, swizzle));
+          else
+            REQUIRE(l.has_value() == possiblePlain(columns, bits));
           if (!l) continue;
           ++found;
           checkMessages(*l, bits);
@@ -110,9 +112,33 @@ TEST_CASE("messages: matrices of every width and height, all swizzles") {
 }
 
 TEST_CASE("messages: every rank") {
-  const std::vector<Shape> shapes{{16},         {64},          {256},          {48},    {512}, {3, 2, 384}, {8192},          {2, 8, 64},     {3, 16, 32},    {4, 6, 64},       {2, 24, 64},
-                                  {5, 8, 96},   {1, 128, 64},  {128, 1, 64},   {2, 4, 64},     {2, 2, 2, 64},  {3, 5, 8, 16},  {2, 320, 32},     {3, 1, 8, 32},
-                                  {1, 1, 1, 64}, {2, 3, 2, 2, 32}, {2, 2, 2, 2, 64}, {1, 1, 1, 8, 128}, {2, 1, 16, 1, 16}, {15, 16, 16}, {2, 2, 6, 48}, {4, 12, 80}};
+  const std::vector<Shape> shapes{{16},
+                                  {64},
+                                  {256},
+                                  {48},
+                                  {512},
+                                  {3, 2, 384},
+                                  {8192},
+                                  {2, 8, 64},
+                                  {3, 16, 32},
+                                  {4, 6, 64},
+                                  {2, 24, 64},
+                                  {5, 8, 96},
+                                  {1, 128, 64},
+                                  {128, 1, 64},
+                                  {2, 4, 64},
+                                  {2, 2, 2, 64},
+                                  {3, 5, 8, 16},
+                                  {2, 320, 32},
+                                  {3, 1, 8, 32},
+                                  {1, 1, 1, 64},
+                                  {2, 3, 2, 2, 32},
+                                  {2, 2, 2, 2, 64},
+                                  {1, 1, 1, 8, 128},
+                                  {2, 1, 16, 1, 16},
+                                  {15, 16, 16},
+                                  {2, 2, 6, 48},
+                                  {4, 12, 80}};
   unsigned found = 0;
   for (const Shape &shape : shapes)
     for (unsigned bits : {8u, 16u, 32u, 64u})
@@ -129,7 +155,7 @@ TEST_CASE("messages: every rank") {
   CHECK(messageLayout({5, 8, 96}, 16, 64));
   // 12 rows are no whole patterns: the next 12 start inside one, where no integer stride leads.
   for (unsigned swizzle : {32u, 64u, 128u}) CHECK_FALSE(messageLayout({2, 12, 64}, 16, swizzle));
-  CHECK_FALSE(messageLayout({2, 2, 2, 2, 2, 64}, 16, 128));            // six dimensions
+  CHECK_FALSE(messageLayout({2, 2, 2, 2, 2, 64}, 16, 128)); // six dimensions
   CHECK_FALSE(messageLayout({}, 16, 0));
 }
 

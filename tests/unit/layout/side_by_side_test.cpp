@@ -20,7 +20,8 @@ bool sideBySideByHand(const TileLayout &regs, const SharedLayout &mem, unsigned 
 } // namespace
 
 TEST_CASE("side by side: the inverse of a swizzle, for tiles of every form") {
-  for (auto [m, n] : {std::pair<int64_t, int64_t>{128, 64}, {64, 32}, {96, 64}, {64, 176}, {32, 16}, {256, 64}, {16, 16}})
+  for (auto [m, n] :
+       {std::pair<int64_t, int64_t>{128, 64}, {64, 32}, {96, 64}, {64, 176}, {32, 16}, {256, 64}, {16, 16}})
     for (unsigned bits : {8u, 16u, 32u})
       for (unsigned warps : {1u, 4u, 8u})
         for (unsigned fastest : {0u, 1u})
@@ -33,7 +34,8 @@ TEST_CASE("side by side: the inverse of a swizzle, for tiles of every form") {
             // Read down the other dimension: what needs a swizzle.
             TileLayout reader = defaultBlocked({m, n}, 8, {1 - fastest, fastest}, 64, warps);
             SharedLayout mem = chooseSwizzle({m, n}, {&reader}, bits, {64}, {fastest, vector});
-            for (unsigned i = 0; (1u << i) < vector && i < mem.bases()[fastest].size(); ++i) CHECK(mem.bases()[fastest][i] == 1u << i);
+            for (unsigned i = 0; (1u << i) < vector && i < mem.bases()[fastest].size(); ++i)
+              CHECK(mem.bases()[fastest][i] == 1u << i);
             auto regs = sideBySide(mem, vector, 64, warps);
             const int64_t whole = (m & -m) * (n & -n);
             REQUIRE(regs.has_value() == (whole >= 64 * vector));
@@ -52,7 +54,8 @@ TEST_CASE("side by side: layouts that are not") {
   CHECK(isSideBySide(blocked, rows, 8));
   CHECK(sideBySideByHand(blocked, rows, 8));
   CHECK(directVector(blocked, rows, 16, 8, 128) == 8);
-  CHECK(directVector(blocked, rows, 16, 4, 128) == 0); // only half of it is contiguous in global memory, and 4 bytes are not this layout
+  CHECK(directVector(blocked, rows, 16, 4, 128) ==
+        0); // only half of it is contiguous in global memory, and 4 bytes are not this layout
   CHECK(directVector(blocked, rows, 16, 8, 0) == 0);
   // The same tile in a swizzled ring: lanes of a row trade places.
   SharedLayout swizzled = SharedLayout::swizzled({64, 64}, {1, 0}, 8, 1, 8);
