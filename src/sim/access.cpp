@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include "sim/engine.h"
+#include "sim/text.h"
 
 namespace tlx::sim {
 
@@ -26,9 +27,6 @@ inline bool allWritten(const uint8_t *p, uint32_t n) {
   return ((v ^ kAllWritten) << (64 - 8 * n)) == 0;
 }
 
-std::string bytesText(uint64_t n) {
-  return std::to_string(n) + (n == 1 ? " byte" : " bytes");
-}
 const char *verb(AccessFlags flags) {
   return !flags.read() ? "write" : flags.write() ? "atomic access" : "read";
 }
@@ -50,8 +48,8 @@ std::string Engine::describeExtent(size_t index) const {
   const Memory::Extent &e = extents[index];
   for (const Argument &a : arguments)
     if (a.address >= e.begin && (a.address < e.end || a.address == e.begin))
-      return "argument '" + a.name + "' (" + bytesText(e.end - e.begin) + ")";
-  return "an allocation of " + bytesText(e.end - e.begin);
+      return "argument '" + a.name + "' (" + countText(e.end - e.begin, "byte") + ")";
+  return "an allocation of " + countText(e.end - e.begin, "byte");
 }
 
 std::string Engine::describeGlobal(uintptr_t address, uint32_t bytes) const {
@@ -65,32 +63,40 @@ std::string Engine::describeGlobal(uintptr_t address, uint32_t bytes) const {
   }
   if (best == extents.size()) return "at address 0x" + llvm::utohexstr(address, true) + ", which is near no allocation";
   const Memory::Extent &e = extents[best];
-  if (address < e.begin) return bytesText(e.begin - address) + " before the start of " + describeExtent(best);
-  if (address < e.end) return bytesText(address + bytes - e.end) + " of it past the end of " + describeExtent(best);
-  return (address == e.end ? "at the end" : bytesText(address - e.end) + " past the end") + " of " +
+  if (address < e.begin) return countText(e.begin - address, "byte") + " before the start of " + describeExtent(best);
+  if (address < e.end)
+    return countText(address + bytes - e.end, "byte") + " of it past the end of " + describeExtent(best);
+  return (address == e.end ? "at the end" : countText(address - e.end, "byte") + " past the end") + " of " +
          describeExtent(best);
 }
 
 /// `extent` null: out of bounds, else misaligned in it.
-[[gnu::cold, gnu::noinline]] uint8_t *Engine::globalRefused(uintptr_t address, const Memory::Extent *extent,
-                                                            AccessFlags flags, uint32_t site) {
+TLX_COLD uint8_t *Engine::globalRefused(uintptr_t address, const Memory::Extent *extent, AccessFlags flags,
+                                        uint32_t site) {
   if (!extent)
     report(FindingKind::OutOfBounds, site,
-           std::string("out of bounds: global ") + verb(flags) + " of " + bytesText(flags.bytes()) + " " +
+           std::string("out of bounds: global ") + verb(flags) + " of " + countText(flags.bytes(), "byte") + " " +
                describeGlobal(address, flags.bytes()));
   else
     report(FindingKind::Misaligned, site,
-           std::string("misaligned: global ") + verb(flags) + " at " + bytesText(address - extent->begin) + " into " +
-               describeExtent(size_t(extent - extents.data())) + " needs an alignment of " +
+           std::string("misaligned: global ") + verb(flags) + " at " + countText(address - extent->begin, "byte") +
+               " into " + describeExtent(size_t(extent - extents.data())) + " needs an alignment of " +
                std::to_string(flags.align()));
   return substitute(flags);
 }
 
-[[gnu::cold, gnu::noinline]] void Engine::unwrittenGlobal(uintptr_t address, const Memory::Extent &extent,
-                                                          uint32_t bytes, uint32_t site) {
+TLX_COLD void Engine::unwrittenGlobal(uintptr_t address, const Memory::Extent &extent, uint32_t bytes, uint32_t site) {
   report(FindingKind::UninitializedRead, site,
-         "uninitialized read: " + bytesText(bytes) + " at offset " + std::to_string(address - extent.begin) + " of " +
-             describeExtent(size_t(&extent - extents.data())) + " were never written");
+         "uninitialized read: " + countText(bytes, "byte") + " at offset " + std::to_string(address - extent.begin) +
+             " of " + describeExtent(size_t(&extent - extents.data())) + " were never written");
+}
+
+const Memory::Extent *Engine::extentOf(uintptr_t address, uint64_t bytes) const {
+  auto it = std::upper_bound(extents.begin(), extents.end(), address,
+                             [](uintptr_t a, const Memory::Extent &e) { return a < e.begin; });
+  if (it == extents.begin()) return nullptr;
+  const Memory::Extent &extent = *std::prev(it);
+  return address <= extent.end && bytes <= extent.end - address ? &extent : nullptr;
 }
 
 uint8_t *Engine::globalAccess(uint8_t *p, AccessFlags flags, uint32_t site) {
@@ -100,11 +106,8 @@ uint8_t *Engine::globalAccess(uint8_t *p, AccessFlags flags, uint32_t site) {
   const Memory::Extent *extent = nullptr;
   if (uint32_t hint = siteExtent[site]; hint < extents.size()) extent = &extents[hint];
   if (!extent || address < extent->begin || address + bytes > extent->end || address + bytes < address) {
-    auto it = std::upper_bound(extents.begin(), extents.end(), address,
-                               [](uintptr_t a, const Memory::Extent &e) { return a < e.begin; });
-    extent = it == extents.begin() ? nullptr : &*std::prev(it);
-    if (!extent || address + bytes > extent->end || address + bytes < address)
-      return globalRefused(address, nullptr, flags, site);
+    extent = extentOf(address, bytes);
+    if (!extent) return globalRefused(address, nullptr, flags, site);
     siteExtent[site] = uint32_t(extent - extents.data());
   }
   if (address & (flags.align() - 1)) return globalRefused(address, extent, flags, site);
@@ -136,11 +139,11 @@ uint8_t *Engine::sharedAccess(uint8_t *p, AccessFlags flags, uint32_t site) {
   return p;
 }
 
-[[gnu::cold, gnu::noinline]] uint8_t *Engine::sharedRefused(int64_t offset, AccessFlags flags, uint32_t site) {
+TLX_COLD uint8_t *Engine::sharedRefused(int64_t offset, AccessFlags flags, uint32_t site) {
   if (offset < 0 || uint64_t(offset) + flags.bytes() > program.sharedBytes)
     report(FindingKind::OutOfBounds, site,
-           std::string("out of bounds: shared ") + verb(flags) + " of " + bytesText(flags.bytes()) + " at offset " +
-               std::to_string(offset) + " of " + bytesText(program.sharedBytes));
+           std::string("out of bounds: shared ") + verb(flags) + " of " + countText(flags.bytes(), "byte") +
+               " at offset " + std::to_string(offset) + " of " + countText(program.sharedBytes, "byte"));
   else
     report(FindingKind::Misaligned, site,
            std::string("misaligned: shared ") + verb(flags) + " at offset " + std::to_string(offset) +
@@ -153,34 +156,28 @@ void Engine::checkSharedSlow(Cta &c, uint32_t offset, AccessFlags flags, uint32_
   const uint32_t bytes = flags.bytes();
   uint8_t *shadow = &c.shadow[offset];
   const uint8_t mine = uint8_t(kUnreleased + t.warp->index);
-  bool unwritten = false, inFlight = false, foreign = false, stale = false;
-  uint8_t unit = 0; // kTmaInFlight, kMbarrier
+  bool unwritten = false, foreign = false, stale = false;
+  uint8_t unit = 0; // the highest of kInFlight, kTmaInFlight, kMbarrier
   for (uint32_t i = 0; i < bytes; ++i) {
     const uint8_t s = shadow[i];
     unwritten |= s == kUnwritten;
-    inFlight |= s == kInFlight;
     foreign |= s >= kUnreleased && s != mine;
-    if (s == kTmaInFlight || s == kMbarrier) unit = s;
+    if (s > kWritten && s < kUnreleased) unit = std::max(unit, s);
   }
   if (amd && t.needsAcquire && flags.read())
     for (uint32_t i = 0; i < bytes; ++i) stale |= c.writer[offset + i] && c.writer[offset + i] != t.warp->index + 1;
-  const std::string where = inFlight || unit || foreign || stale || (unwritten && flags.read())
-                                ? " of " + bytesText(bytes) + " at shared offset " + std::to_string(offset)
-                                : std::string();
-  if (inFlight)
-    report(FindingKind::InFlight, site,
-           std::string(verb(flags)) + where + " touches a " + (amd ? "direct load's" : "cp.async") +
-               " destination in flight: no wait covers the copy yet");
-  else if (unit)
-    touchesUnit(unit, verb(flags), where, site);
+  if (unit)
+    touchesUnit(unit, FindingKind::InFlight, verb(flags), bytes, offset, site);
   else if (flags.read() && unwritten)
-    report(FindingKind::UninitializedRead, site, "uninitialized read" + where);
+    report(FindingKind::UninitializedRead, site, "uninitialized read" + placeText(bytes, offset));
   else if (flags.read() && foreign)
     report(FindingKind::MissingFence, site,
-           "missing fence: " + std::string(verb(flags)) + where + " of another wave's write before its release fence");
+           std::string("missing fence: ") + verb(flags) + placeText(bytes, offset) +
+               " of another wave's write before its release fence");
   else if (stale)
     report(FindingKind::MissingFence, site,
-           "missing fence: " + std::string(verb(flags)) + where + " after a barrier without an acquire fence");
+           std::string("missing fence: ") + verb(flags) + placeText(bytes, offset) +
+               " after a barrier without an acquire fence");
   if (!flags.write()) return;
   if (!amd) {
     for (uint32_t i = 0; i < bytes; ++i)
@@ -220,7 +217,7 @@ void Engine::asyncIssue(uint8_t *destination, const uint8_t *source, uint32_t by
   onSync(SyncKind::AsyncIssue, 0, site);
   if (sourceBytes > bytes) {
     report(FindingKind::InvalidOperation, site,
-           "cp.async of " + bytesText(bytes) + " with " + std::to_string(sourceBytes) + " source bytes");
+           "cp.async of " + countText(bytes, "byte") + " with " + countText(sourceBytes, "source byte"));
     sourceBytes = bytes;
   }
   const uint32_t log2 = bytes == 4 ? 2 : bytes == 8 ? 3 : 4;
@@ -250,7 +247,8 @@ void Engine::complete(AsyncCopy &copy) {
 
 void Engine::asyncRandom() {
   if (directLoads) directRandom();
-  const size_t copies = asyncOpen.size(), loads = openLoads.size(), stores = openStores.size(), products = openWgmmas.size();
+  const size_t copies = asyncOpen.size(), loads = openLoads.size(), stores = openStores.size(),
+               products = openWgmmas.size();
   const size_t all = copies + loads + stores + products;
   if (!all || rng() % 4) return;
   auto take = [](auto &list, size_t i) {

@@ -8,10 +8,6 @@
 
 namespace tlx::sim {
 
-// Findings are made in functions of their own: their strings would make the frames of the common path large, and a
-// frame is cold in the cache whenever its fiber runs again.
-#define TLX_COLD [[gnu::cold, gnu::noinline]]
-
 TLX_COLD void Engine::refuseBarrier(uint32_t id, uint32_t count, uint32_t site) {
   report(FindingKind::BarrierMismatch, site,
          "barrier " + std::to_string(id) + " with " + std::to_string(count) +
@@ -47,8 +43,8 @@ TLX_COLD void Engine::missingRelease(uint32_t site) {
 
 TLX_COLD void Engine::arrivedTwice(uint32_t id, uint32_t site) {
   report(FindingKind::BarrierMismatch, site,
-         "lane " + std::to_string(current->lane) + " of warp " + std::to_string(current->warp->index) + " arrives at barrier " +
-             std::to_string(id) + " a second time before the others have");
+         "lane " + std::to_string(current->lane) + " of warp " + std::to_string(current->warp->index) +
+             " arrives at barrier " + std::to_string(id) + " a second time before the others have");
 }
 
 TLX_COLD void Engine::partialBarrier(const NamedBarrier &b, uint32_t id, const Warp &warp, uint64_t lanes) {
@@ -57,17 +53,15 @@ TLX_COLD void Engine::partialBarrier(const NamedBarrier &b, uint32_t id, const W
              std::to_string(warp.index) + " only");
 }
 
-/// `count` 0: all threads that have not exited (s_barrier), else bar.sync's.
-void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
-  Thread &t = *current;
-  Warp &warp = *t.warp;
-  Cta &cta = *warp.cta;
+/// The named barrier at which this lane arrives, opened if it is the first. Does not return if the lane must not be there.
+NamedBarrier &Engine::joinBarrier(uint32_t id, uint32_t count, uint32_t site) {
+  const Warp &warp = *current->warp;
   onSync(SyncKind::Barrier, id, site);
   if (id >= kNamedBarriers || (!amd && (count == 0 || count % warpSize || count > program.threads))) {
     refuseBarrier(id, count, site);
     stop();
   }
-  NamedBarrier &b = cta.barriers[id];
+  NamedBarrier &b = warp.cta->barriers[id];
   if (!b.arrived) {
     b.count = count;
     b.site = site;
@@ -76,7 +70,21 @@ void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
   } else if (b.count != count) {
     refuseCount(id, count, site);
     stop();
+  } else if ((b.lanes[warp.index] | b.passed[warp.index]) & current->bit()) {
+    arrivedTwice(id, site);
+    stop();
   }
+  if (hopper) releaseClock(warp.cta->units->named[id]);
+  ++b.arrived;
+  return b;
+}
+
+/// `count` 0: all threads that have not exited (s_barrier), else bar.sync's.
+void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
+  Thread &t = *current;
+  Warp &warp = *t.warp;
+  Cta &cta = *warp.cta;
+  NamedBarrier &b = joinBarrier(id, count, site);
   if (uint64_t waiting = b.lanes[warp.index]) {
     const uint32_t other = warp.lanes[std::countr_zero(waiting)].waitSite;
     if (other != site) {
@@ -85,9 +93,8 @@ void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
     }
   }
   if (!t.unreleased.empty()) missingRelease(site);
-  if (hopper) releaseClock(cta.units->named[id]);
   b.lanes[warp.index] |= t.bit();
-  if (++b.arrived == (count ? count : cta.live))
+  if (b.arrived == (count ? count : cta.live))
     release(b, cta, id);
   else
     block(Wait::Barrier, site);
@@ -96,31 +103,10 @@ void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
 
 /// Counts as barrier does and goes on.
 void Engine::barrierArrive(uint32_t id, uint32_t count, uint32_t site) {
-  Thread &t = *current;
-  Warp &warp = *t.warp;
-  Cta &cta = *warp.cta;
-  onSync(SyncKind::Barrier, id, site);
-  if (id >= kNamedBarriers || count == 0 || count % warpSize || count > program.threads) {
-    refuseBarrier(id, count, site);
-    stop();
-  }
-  NamedBarrier &b = cta.barriers[id];
-  if (!b.arrived) {
-    b.count = count;
-    b.site = site;
-    std::fill(b.lanes.begin(), b.lanes.end(), 0);
-    std::fill(b.passed.begin(), b.passed.end(), 0);
-  } else if (b.count != count) {
-    refuseCount(id, count, site);
-    stop();
-  }
-  if (b.passed[warp.index] & t.bit()) {
-    arrivedTwice(id, site);
-    stop();
-  }
-  if (hopper) releaseClock(cta.units->named[id]);
-  b.passed[warp.index] |= t.bit();
-  if (++b.arrived == count) release(b, cta, id);
+  const Warp &warp = *current->warp;
+  NamedBarrier &b = joinBarrier(id, count, site);
+  b.passed[warp.index] |= current->bit();
+  if (b.arrived == count) release(b, *warp.cta, id);
 }
 
 /// Everybody is there.

@@ -6,11 +6,6 @@
 namespace tlx::sim {
 
 namespace {
-Engine &engine() {
-  return *tlsEngine;
-}
-constexpr uint64_t kWave = ~uint64_t(0);
-
 struct PermuteLane {
   uint32_t address, value, result;
 };
@@ -75,30 +70,28 @@ template <typename I> void mfmaScalar(void *d, typename I::Raw a, typename I::Ra
   matrixInstruction<I>({d, &a, &b, c}, site);
 }
 
-#define SYMBOL(NAME, ...)                                                                                              \
-  { NAME, reinterpret_cast<void *>(__VA_ARGS__) }
 #define FP8(NAME, A, B)                                                                                                \
-  SYMBOL("tlx.amd.mfma.f32.16x16x32." NAME, mfma<Mfma<16, 8, Float8Pair<A, B>>>),                                      \
-      SYMBOL("tlx.amd.mfma.f32.32x32x16." NAME, mfma<Mfma<32, 8, Float8Pair<A, B>>>)
+  symbol("tlx.amd.mfma.f32.16x16x32." NAME, mfma<Mfma<16, 8, Float8Pair<A, B>>>),                                      \
+      symbol("tlx.amd.mfma.f32.32x32x16." NAME, mfma<Mfma<32, 8, Float8Pair<A, B>>>)
 const Symbol kAmd[] = {
-    SYMBOL("tlx.amd.ds.bpermute", bpermute),
-    SYMBOL("tlx.amd.readfirstlane", readFirstLane),
-    SYMBOL("tlx.amd.ballot", ballot),
-    SYMBOL("tlx.amd.mfma.f32.16x16x16.f16", mfma<Mfma<16, 4, HalfOperand>>),
-    SYMBOL("tlx.amd.mfma.f32.16x16x16.bf16", mfma<Mfma<16, 4, BFloatOperand>>),
-    SYMBOL("tlx.amd.mfma.f32.32x32x8.f16", mfma<Mfma<32, 4, HalfOperand>>),
-    SYMBOL("tlx.amd.mfma.f32.32x32x8.bf16", mfma<Mfma<32, 4, BFloatOperand>>),
-    SYMBOL("tlx.amd.mfma.f32.16x16x4.f32", mfmaScalar<Mfma<16, 1, FloatOperand>>),
-    SYMBOL("tlx.amd.mfma.f32.16x16x8.xf32", mfma<Mfma<16, 2, Tf32Operand>>),
-    SYMBOL("tlx.amd.mfma.i32.16x16x32.i8", mfma<Mfma<16, 8, SignedByteOperand>>),
-    SYMBOL("tlx.amd.mfma.i32.32x32x16.i8", mfma<Mfma<32, 8, SignedByteOperand>>),
-    SYMBOL("tlx.amd.mfma.f64.16x16x4.f64", mfmaScalar<Mfma<16, 1, DoubleOperand>>),
-    SYMBOL("tlx.amd.mfma.f32.16x16x32.f16", mfma<Mfma<16, 8, HalfOperand>>),
-    SYMBOL("tlx.amd.mfma.f32.16x16x32.bf16", mfma<Mfma<16, 8, BFloatOperand>>),
-    SYMBOL("tlx.amd.mfma.f32.32x32x16.f16", mfma<Mfma<32, 8, HalfOperand>>),
-    SYMBOL("tlx.amd.mfma.f32.32x32x16.bf16", mfma<Mfma<32, 8, BFloatOperand>>),
-    SYMBOL("tlx.amd.mfma.i32.16x16x64.i8", mfma<Mfma<16, 16, SignedByteOperand>>),
-    SYMBOL("tlx.amd.mfma.i32.32x32x32.i8", mfma<Mfma<32, 16, SignedByteOperand>>),
+    symbol("tlx.amd.ds.bpermute", bpermute),
+    symbol("tlx.amd.readfirstlane", readFirstLane),
+    symbol("tlx.amd.ballot", ballot),
+    symbol("tlx.amd.mfma.f32.16x16x16.f16", mfma<Mfma<16, 4, HalfOperand>>),
+    symbol("tlx.amd.mfma.f32.16x16x16.bf16", mfma<Mfma<16, 4, BFloatOperand>>),
+    symbol("tlx.amd.mfma.f32.32x32x8.f16", mfma<Mfma<32, 4, HalfOperand>>),
+    symbol("tlx.amd.mfma.f32.32x32x8.bf16", mfma<Mfma<32, 4, BFloatOperand>>),
+    symbol("tlx.amd.mfma.f32.16x16x4.f32", mfmaScalar<Mfma<16, 1, FloatOperand>>),
+    symbol("tlx.amd.mfma.f32.16x16x8.xf32", mfma<Mfma<16, 2, Tf32Operand>>),
+    symbol("tlx.amd.mfma.i32.16x16x32.i8", mfma<Mfma<16, 8, SignedByteOperand>>),
+    symbol("tlx.amd.mfma.i32.32x32x16.i8", mfma<Mfma<32, 8, SignedByteOperand>>),
+    symbol("tlx.amd.mfma.f64.16x16x4.f64", mfmaScalar<Mfma<16, 1, DoubleOperand>>),
+    symbol("tlx.amd.mfma.f32.16x16x32.f16", mfma<Mfma<16, 8, HalfOperand>>),
+    symbol("tlx.amd.mfma.f32.16x16x32.bf16", mfma<Mfma<16, 8, BFloatOperand>>),
+    symbol("tlx.amd.mfma.f32.32x32x16.f16", mfma<Mfma<32, 8, HalfOperand>>),
+    symbol("tlx.amd.mfma.f32.32x32x16.bf16", mfma<Mfma<32, 8, BFloatOperand>>),
+    symbol("tlx.amd.mfma.i32.16x16x64.i8", mfma<Mfma<16, 16, SignedByteOperand>>),
+    symbol("tlx.amd.mfma.i32.32x32x32.i8", mfma<Mfma<32, 16, SignedByteOperand>>),
     FP8("f8e4m3fnuz.f8e4m3fnuz", E4m3Fnuz, E4m3Fnuz),
     FP8("f8e4m3fnuz.f8e5m2fnuz", E4m3Fnuz, E5m2Fnuz),
     FP8("f8e5m2fnuz.f8e4m3fnuz", E5m2Fnuz, E4m3Fnuz),
@@ -109,7 +102,6 @@ const Symbol kAmd[] = {
     FP8("f8e5m2.f8e5m2", E5m2, E5m2),
 };
 #undef FP8
-#undef SYMBOL
 } // namespace
 
 llvm::ArrayRef<Symbol> amdOperations() {

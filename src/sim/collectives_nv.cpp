@@ -8,17 +8,13 @@
 namespace tlx::sim {
 
 namespace {
-Engine &engine() {
-  return *tlsEngine;
-}
-
 // --- shuffles and votes
 struct ShuffleLane {
   uint32_t value, operand, result;
 };
 enum class Shuffle { Bfly, Idx, Up, Down };
 
-[[gnu::cold, gnu::noinline]] void readsOutsideMask(int lane, int from, uint32_t mask, uint32_t site) {
+TLX_COLD void readsOutsideMask(int lane, int from, uint32_t mask, uint32_t site) {
   engine().report(FindingKind::InvalidOperation, site,
                   "lane " + std::to_string(lane) + " reads lane " + std::to_string(from) +
                       ", which is not in the member mask 0x" + llvm::utohexstr(mask, true));
@@ -152,37 +148,34 @@ void mmaF64(double *d, const double *c, double a, double b, uint32_t site) {
   matrixInstruction<M8N8K4F64>({d, &a, &b, c}, site);
 }
 
-#define SYMBOL(NAME, ...)                                                                                              \
-  { NAME, reinterpret_cast<void *>(__VA_ARGS__) }
 const Symbol kNvidia[] = {
-    SYMBOL("tlx.nv.bar.warp.sync", warpSync),
-    SYMBOL("tlx.nv.shfl.bfly", shuffle<Shuffle::Bfly>),
-    SYMBOL("tlx.nv.shfl.idx", shuffle<Shuffle::Idx>),
-    SYMBOL("tlx.nv.shfl.up", shuffle<Shuffle::Up>),
-    SYMBOL("tlx.nv.shfl.down", shuffle<Shuffle::Down>),
-    SYMBOL("tlx.nv.vote.any", voteAny),
-    SYMBOL("tlx.nv.vote.all", voteAll),
-    SYMBOL("tlx.nv.vote.ballot", ballot),
-    SYMBOL("tlx.nv.ldmatrix.x1", ldmatrix1<false>),
-    SYMBOL("tlx.nv.ldmatrix.x2", ldmatrix<2, false>),
-    SYMBOL("tlx.nv.ldmatrix.x4", ldmatrix<4, false>),
-    SYMBOL("tlx.nv.ldmatrix.x1.trans", ldmatrix1<true>),
-    SYMBOL("tlx.nv.ldmatrix.x2.trans", ldmatrix<2, true>),
-    SYMBOL("tlx.nv.ldmatrix.x4.trans", ldmatrix<4, true>),
-    SYMBOL("tlx.nv.stmatrix.x1", stmatrix1<false>),
-    SYMBOL("tlx.nv.stmatrix.x2", stmatrix<2, false>),
-    SYMBOL("tlx.nv.stmatrix.x4", stmatrix<4, false>),
-    SYMBOL("tlx.nv.stmatrix.x1.trans", stmatrix1<true>),
-    SYMBOL("tlx.nv.stmatrix.x2.trans", stmatrix<2, true>),
-    SYMBOL("tlx.nv.stmatrix.x4.trans", stmatrix<4, true>),
-    SYMBOL("tlx.nv.mma.m16n8k16.f32.f16", mma<M16N8<16, HalfOperand>>),
-    SYMBOL("tlx.nv.mma.m16n8k16.f32.bf16", mma<M16N8<16, BFloatOperand>>),
-    SYMBOL("tlx.nv.mma.m16n8k8.f32.tf32", mma<M16N8<8, Tf32Operand>>),
-    SYMBOL("tlx.nv.mma.m16n8k32.s32.s8", mma<M16N8<32, SignedByteOperand>>),
-    SYMBOL("tlx.nv.mma.m16n8k32.s32.u8", mma<M16N8<32, UnsignedByteOperand>>),
-    SYMBOL("tlx.nv.mma.m8n8k4.f64", mmaF64),
+    symbol("tlx.nv.bar.warp.sync", warpSync),
+    symbol("tlx.nv.shfl.bfly", shuffle<Shuffle::Bfly>),
+    symbol("tlx.nv.shfl.idx", shuffle<Shuffle::Idx>),
+    symbol("tlx.nv.shfl.up", shuffle<Shuffle::Up>),
+    symbol("tlx.nv.shfl.down", shuffle<Shuffle::Down>),
+    symbol("tlx.nv.vote.any", voteAny),
+    symbol("tlx.nv.vote.all", voteAll),
+    symbol("tlx.nv.vote.ballot", ballot),
+    symbol("tlx.nv.ldmatrix.x1", ldmatrix1<false>),
+    symbol("tlx.nv.ldmatrix.x2", ldmatrix<2, false>),
+    symbol("tlx.nv.ldmatrix.x4", ldmatrix<4, false>),
+    symbol("tlx.nv.ldmatrix.x1.trans", ldmatrix1<true>),
+    symbol("tlx.nv.ldmatrix.x2.trans", ldmatrix<2, true>),
+    symbol("tlx.nv.ldmatrix.x4.trans", ldmatrix<4, true>),
+    symbol("tlx.nv.stmatrix.x1", stmatrix1<false>),
+    symbol("tlx.nv.stmatrix.x2", stmatrix<2, false>),
+    symbol("tlx.nv.stmatrix.x4", stmatrix<4, false>),
+    symbol("tlx.nv.stmatrix.x1.trans", stmatrix1<true>),
+    symbol("tlx.nv.stmatrix.x2.trans", stmatrix<2, true>),
+    symbol("tlx.nv.stmatrix.x4.trans", stmatrix<4, true>),
+    symbol("tlx.nv.mma.m16n8k16.f32.f16", mma<M16N8<16, HalfOperand>>),
+    symbol("tlx.nv.mma.m16n8k16.f32.bf16", mma<M16N8<16, BFloatOperand>>),
+    symbol("tlx.nv.mma.m16n8k8.f32.tf32", mma<M16N8<8, Tf32Operand>>),
+    symbol("tlx.nv.mma.m16n8k32.s32.s8", mma<M16N8<32, SignedByteOperand>>),
+    symbol("tlx.nv.mma.m16n8k32.s32.u8", mma<M16N8<32, UnsignedByteOperand>>),
+    symbol("tlx.nv.mma.m8n8k4.f64", mmaF64),
 };
-#undef SYMBOL
 } // namespace
 
 llvm::ArrayRef<Symbol> nvidiaOperations() {

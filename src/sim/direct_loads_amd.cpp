@@ -15,15 +15,11 @@
 namespace tlx::sim {
 
 namespace {
-Engine &engine() {
-  return *tlsEngine;
-}
 struct DirectLane {
   uint8_t *start;
   const uint8_t *source; // null: masked off
   const uint8_t *base;
 };
-constexpr uint64_t kWave = ~uint64_t(0);
 constexpr uint64_t kOffsets = (uint64_t(1) << 32) - (1 << 17); // the buffer's end
 
 template <unsigned Bytes>
@@ -31,7 +27,8 @@ void directLoad(uint8_t *start, const uint8_t *base, uint32_t offset, uint32_t m
   Engine &e = engine();
   const bool on = mask & 1;
   if (on && offset >= kOffsets)
-    e.report(FindingKind::InvalidOperation, site, "offset " + std::to_string(offset) + " of a direct load is behind the buffer's end");
+    e.report(FindingKind::InvalidOperation, site,
+             "offset " + std::to_string(offset) + " of a direct load is behind the buffer's end");
   DirectLane lane{start, on && offset < kOffsets ? base + offset : nullptr, base};
   // The source is checked by the lane it belongs to, before the lanes meet.
   if (lane.source) lane.source = e.checkSource(lane.source, Bytes, site);
@@ -76,12 +73,13 @@ const uint8_t *Engine::checkSource(const uint8_t *source, uint32_t bytes, uint32
   return p == scratch ? nullptr : p;
 }
 
-[[gnu::cold, gnu::noinline]] void Engine::directOverrun(uint32_t offset, uint8_t reader, uint32_t site) {
+TLX_COLD void Engine::directOverrun(uint32_t offset, uint8_t reader, uint32_t site) {
   report(FindingKind::SlotOverrun, site,
-         "a direct load overwrites shared offset " + std::to_string(offset) + ", which wave " + std::to_string(reader - 1) +
+         "a direct load overwrites shared offset " + std::to_string(offset) + ", which wave " +
+             std::to_string(reader - 1) +
              " may not have read yet: its reads have no wait (lgkmcnt) before the barrier");
 }
-[[gnu::cold, gnu::noinline]] void Engine::directTwice(uint32_t offset, bool flying, uint32_t site) {
+TLX_COLD void Engine::directTwice(uint32_t offset, bool flying, uint32_t site) {
   report(flying ? FindingKind::InFlight : FindingKind::MissingFence, site,
          flying ? "a direct load goes to shared offset " + std::to_string(offset) + ", where another one is in flight"
                 : "missing fence: a direct load goes to shared offset " + std::to_string(offset) +
@@ -95,7 +93,8 @@ void Engine::directIssue(uint8_t *start, const uint8_t *const *sources, uint32_t
   onSync(SyncKind::AsyncIssue, 0, site);
   const int64_t at = start - c.shared;
   if (at < 0 || uint64_t(at) + total > program.sharedBytes || at % bytes) {
-    sharedRefused(at, {AccessFlags::pack(total, bytes == 16 ? 4 : 2, AccessFlags::kWrite | AccessFlags::kShared)}, site);
+    sharedRefused(at, {AccessFlags::pack(total, bytes == 16 ? 4 : 2, AccessFlags::kWrite | AccessFlags::kShared)},
+                  site);
     return;
   }
   const uint32_t offset = uint32_t(at);
@@ -223,7 +222,8 @@ void Engine::directExit(Thread &t) {
   Warp &warp = *t.warp;
   if (warp.live || warp.direct.empty()) return;
   const DirectLoad &load = warp.direct.front();
-  report(FindingKind::InFlight, load.site, "a wave ends with direct loads in flight, this one among them: no wait covers it");
+  report(FindingKind::InFlight, load.site,
+         "a wave ends with direct loads in flight, this one among them: no wait covers it");
   warp.direct.clear();
 }
 

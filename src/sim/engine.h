@@ -22,7 +22,12 @@ class LLJIT;
 
 namespace tlx::sim {
 
+// Findings are made in functions of their own: their strings would make the frames of the common path large, and a
+// frame is cold in the cache whenever its fiber runs again.
+#define TLX_COLD [[gnu::cold, gnu::noinline]]
+
 constexpr unsigned kMaxLanes = 64;
+constexpr uint64_t kWave = ~uint64_t(0); // all lanes of a warp of AMD
 constexpr unsigned kNamedBarriers = 16;
 constexpr unsigned kParamAlign = 128; // of the parameter buffer: tensor maps need 64
 
@@ -34,12 +39,14 @@ struct Site {
   std::string what; // "load", "tlx.nv.bar.sync"
 };
 
+constexpr uint32_t kKernelSite = 1;
+
 /// What Program holds.
 struct ProgramImage {
   ~ProgramImage();
   const features::Target *target = nullptr;
   KernelMetadata metadata;
-  std::vector<Site> sites; // [0] is the unknown site
+  std::vector<Site> sites; // [0] is the unknown site, [kKernelSite] the kernel
   unsigned threads = 0, sharedBytes = 0;
   uint32_t paramBytes = 0;
   double compileMilliseconds = 0;
@@ -118,7 +125,7 @@ struct Warp {
   uint64_t ready = 0;   // can run now
   uint64_t yielded = 0; // can run after the others had a turn
   bool queued = false;
-  Gather gathers[2]; // two: disjoint halves of a warp may meet at different places
+  Gather gathers[2];                 // two: disjoint halves of a warp may meet at different places
   std::vector<DirectLoad> direct;    // in flight, in the order of issue
   std::vector<Thread::Range> landed; // waited for since the last barrier
 };
@@ -144,7 +151,7 @@ struct Cta {
   uint32_t id[3] = {0, 0, 0};
   uint8_t *shared = nullptr; // the window
   std::vector<uint8_t> shadow;
-  std::vector<uint8_t> writer; // AMD: warp + 1 of the last write
+  std::vector<uint8_t> writer;  // AMD: warp + 1 of the last write
   std::vector<uint8_t> reading; // direct loads: warp + 1 of the last read that nobody has waited for
   std::vector<Thread> threads;
   std::vector<Warp> warps;
@@ -192,7 +199,7 @@ public:
   LaunchResult &result;
   Statistics &stats;
   const bool amd;
-  const bool hopper; // TMA, wgmma
+  const bool hopper;      // TMA, wgmma
   const bool directLoads; // loads straight into LDS
   const unsigned warpSize;
   Thread *current = nullptr; // null: the scheduler's own stack
@@ -257,7 +264,8 @@ public:
   uint32_t unfencedWrite(const Units &units, const uint32_t *fenced, uint32_t offset, uint32_t bytes) const;
 
   // --- tma.cpp
-  void tmaLoad(uint8_t *destination, uint8_t *barrier, const uint8_t *map, const int32_t *at, unsigned rank, uint32_t site);
+  void tmaLoad(uint8_t *destination, uint8_t *barrier, const uint8_t *map, const int32_t *at, unsigned rank,
+               uint32_t site);
   void tmaStore(BulkKind kind, uint8_t *source, const uint8_t *map, const int32_t *at, unsigned rank, uint32_t site);
   void tmaPrefetch(const uint8_t *map, const int32_t *at, unsigned rank, uint32_t site);
   void bulkCommit(uint32_t site);
@@ -265,8 +273,8 @@ public:
 
   // --- wgmma.cpp
   /// `registers` of A, or null: descriptor `a`.
-  void wgmma(const WgmmaKind &kind, uint32_t *acc, const uint32_t *registers, uint64_t a, uint64_t b, uint32_t useAcc, uint32_t n,
-             uint32_t transposed, uint32_t site);
+  void wgmma(const WgmmaKind &kind, uint32_t *acc, const uint32_t *registers, uint64_t a, uint64_t b, uint32_t useAcc,
+             uint32_t n, uint32_t transposed, uint32_t site);
   void wgmmaFence(uint32_t site);
   void wgmmaCommit(uint32_t site);
   void wgmmaWait(uint32_t keep, uint32_t site);
@@ -293,6 +301,7 @@ private:
   unsigned residencyLimit(bool hard) const;
   std::unique_ptr<Cta> makeCta();
 
+  const Memory::Extent *extentOf(uintptr_t address, uint64_t bytes) const; // null: not inside one
   uint8_t *sharedAccess(uint8_t *address, AccessFlags flags, uint32_t site);
   uint8_t *globalAccess(uint8_t *address, AccessFlags flags, uint32_t site);
   void checkSharedSlow(Cta &cta, uint32_t offset, AccessFlags flags, uint32_t site);
@@ -300,6 +309,7 @@ private:
   std::string describeExtent(size_t index) const;
   uint8_t *substitute(AccessFlags flags);
   void complete(AsyncCopy &copy);
+  NamedBarrier &joinBarrier(uint32_t id, uint32_t count, uint32_t site);
   void release(NamedBarrier &barrier, Cta &cta, uint32_t id);
   void refuseBarrier(uint32_t id, uint32_t count, uint32_t site);
   void refuseCount(uint32_t id, uint32_t count, uint32_t site);
@@ -339,7 +349,7 @@ private:
   void advanceClock(Warp &warp);
   void overwritten(Cta &cta, uint32_t offset, uint32_t bytes, const char *what, uint32_t site);
   void missingProxyFence(uint32_t stamp, const char *what, uint32_t offset, uint32_t site);
-  void touchesUnit(uint8_t state, const char *what, const std::string &where, uint32_t site);
+  void touchesUnit(uint8_t state, FindingKind kind, const char *what, uint32_t bytes, uint32_t offset, uint32_t site);
   // mbarriers
   void noBarrier(int64_t offset, const char *what, uint32_t site);
   Mbarrier *barrierOf(uint8_t *address, const char *what, uint32_t site);
@@ -352,14 +362,13 @@ private:
   std::string wgmmaWaitText(const Thread &thread) const;
   // TMA
   const TensorMap *checkMap(const uint8_t *map, unsigned rank, uint32_t site);
-  bool checkBox(const TensorMap &map, const int32_t *at, const uint8_t *address, const char *what, uint32_t site, uint32_t &offset,
-                uint32_t &bytes);
+  bool checkBox(const TensorMap &map, const int32_t *at, const uint8_t *address, const char *what, uint32_t site,
+                uint32_t &offset, uint32_t &bytes);
   bool checkShared(Cta &cta, uint32_t offset, uint32_t bytes, bool write, const char *what, uint32_t site);
   void arrive(TmaLoad &load);
   void readSource(BulkStore &store, Cta &cta);
   void writeResult(BulkStore &store);
   void releaseSource(BulkStore &store, Cta &cta);
-  bool insideExtent(uintptr_t address, uint64_t bytes) const;
   // wgmma
   void refuseWgmma(const WgmmaKind &kind, bool registers, uint32_t n, uint32_t transposed, uint32_t site);
   void refuseOperand(FindingKind kind, const char *name, uint32_t offset, uint32_t site);
@@ -368,13 +377,14 @@ private:
   WgmmaOp &wgmmaOperation(Warpgroup &group, uint64_t number);
   void bindAccumulator(Warpgroup &group, WgmmaOp &op, uint64_t number, uint32_t *registers);
   void issueWgmma(Warpgroup &group, Cta &cta, unsigned groupIndex);
-  void openOperand(WgmmaOp &op, Cta &cta, const char *name, uint64_t descriptor, unsigned rows, bool across, std::vector<uint16_t> &cells);
+  void openOperand(WgmmaOp &op, Cta &cta, const char *name, uint64_t descriptor, unsigned rows, bool across,
+                   std::vector<uint16_t> &cells);
   void checkFences(const WgmmaOp &op, Cta &cta, unsigned groupIndex);
   void executeWgmma(Warpgroup &group, Cta &cta);
   void releaseWgmmas(Warpgroup &group, Cta &cta, uint64_t end);
 
   std::unique_ptr<uint8_t[]> paramMemory;
-  llvm::ArrayRef<uint8_t> params; // a copy in paramMemory, aligned for tensor maps
+  llvm::ArrayRef<uint8_t> params;      // a copy in paramMemory, aligned for tensor maps
   std::vector<Memory::Extent> extents; // snapshot, ascending
   std::vector<uint32_t> siteExtent;    // by site: the extent of the last access there
   std::vector<Argument> arguments;
@@ -389,24 +399,30 @@ private:
   uint64_t yieldsSinceProgress = 0;
   uint64_t stepsLeft = 0;
   uint64_t asyncSerial = 0;
-  std::vector<std::pair<Thread *, uint64_t>> asyncOpen; // Random only
-  std::vector<TmaLoad *> openLoads;                     // not arrived, in the order of issue
+  std::vector<std::pair<Thread *, uint64_t>> asyncOpen;  // Random only
+  std::vector<TmaLoad *> openLoads;                      // not arrived, in the order of issue
   std::vector<std::pair<Thread *, uint64_t>> openStores; // Random only
   std::vector<std::pair<Cta *, unsigned>> openWgmmas;    // Random only: CTA, warpgroup
   std::vector<std::pair<Warp *, uint64_t>> openDirect;   // Random only
-  llvm::DenseMap<uint64_t, uint32_t> findingIndex;      // kind and site
-  alignas(64) uint8_t scratch[4096];                    // what an access that must not happen touches
+  llvm::DenseMap<uint64_t, uint32_t> findingIndex;       // kind and site
+  alignas(64) uint8_t scratch[4096];                     // what an access that must not happen touches
 };
 
 /// The launch that this host thread runs. initial-exec: every access of the kernel comes through here.
 extern thread_local Engine *tlsEngine __attribute__((tls_model("initial-exec")));
+inline Engine &engine() {
+  return *tlsEngine;
+}
 
 // --- resources.cpp: pools shared by all launches of the process
 char *acquireStack();
 void releaseStacks(llvm::ArrayRef<char *> stacks);
 constexpr size_t kStackBytes =
     128 << 10; // deepest seen 8.6 KB; a kernel at O0 keeps a slot for every value; pages are only reserved
-constexpr size_t kGuardBytes = 4096;
+// Below each stack. A kernel's frame of any size meets it (program.cpp); the width is for the functions that kernels
+// call, whose frames are below 16 KB. No wider, and with the stack an odd number of pages, for the sake of the TLB: with
+// 1 MB, barriers of 1024 threads took a quarter longer.
+constexpr size_t kGuardBytes = 36 << 10;
 uint8_t *acquireWindow(); // null: the low 4 GB are full
 void releaseWindow(uint8_t *window);
 constexpr size_t kWindowBytes = 256 << 10;
@@ -425,8 +441,11 @@ struct Symbol {
   const char *name;
   void *address;
 };
+template <typename Function> Symbol symbol(const char *name, Function *function) {
+  return {name, reinterpret_cast<void *>(function)};
+}
 std::vector<Symbol> runtimeSymbols();
-llvm::ArrayRef<Symbol> commonOperations(), nvidiaOperations(), mbarrierOperations(), tmaOperations(), wgmmaOperations(), amdOperations(),
-    directLoadOperations(), hostLibrary();
+llvm::ArrayRef<Symbol> commonOperations(), nvidiaOperations(), mbarrierOperations(), tmaOperations(), wgmmaOperations(),
+    amdOperations(), directLoadOperations(), hostLibrary();
 
 } // namespace tlx::sim

@@ -84,6 +84,14 @@ std::string lanesText(uint64_t lanes) {
   return r;
 }
 
+std::string countText(uint64_t n, const char *what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+std::string placeText(uint64_t bytes, int64_t offset) {
+  return " of " + countText(bytes, "byte") + " at shared offset " + std::to_string(offset);
+}
+
 std::string Engine::siteText(uint32_t index) const {
   const Site &site = program.sites[index];
   if (!site.line) return site.what;

@@ -11,6 +11,7 @@
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 
 #include "device_ops/device_ops.h"
+#include "sim/text.h"
 
 using namespace llvm;
 
@@ -126,7 +127,8 @@ private:
       for (Instruction &i : block) {
         auto *call = dyn_cast<CallInst>(&i);
         Function *callee = call ? call->getCalledFunction() : nullptr;
-        if (callee && (callee->getName().starts_with("tlx.nv.wgmma.ss.") || callee->getName().starts_with("tlx.nv.wgmma.rs.")))
+        if (callee &&
+            (callee->getName().starts_with("tlx.nv.wgmma.ss.") || callee->getName().starts_with("tlx.nv.wgmma.rs.")))
           accumulators.insert(getUnderlyingObject(call->getArgOperand(0)));
       }
   }
@@ -203,7 +205,7 @@ private:
       return true;
     }
     if (bytes > 0xfff) {
-      error = "an access of " + std::to_string(bytes) + " bytes";
+      error = "an access of " + countText(bytes, "byte");
       return false;
     }
     const uint32_t site = siteOf(i, what);

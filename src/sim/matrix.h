@@ -130,15 +130,14 @@ template <typename I> void computeMatrixPlain(MatrixLane *const *lanes) {
 /// The lanes of a warp meet, the last one computes.
 template <typename I> void matrixInstruction(MatrixLane lane, uint32_t site) {
   static const bool fast = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  Engine &engine = *tlsEngine;
   Gather *gather;
-  if (!engine.arrive(site, I::lanes == 64 ? ~uint64_t(0) : 0xffffffffu, &lane, gather)) return;
+  if (!engine().arrive(site, I::lanes == 64 ? ~uint64_t(0) : 0xffffffffu, &lane, gather)) return;
   auto *lanes = reinterpret_cast<MatrixLane *const *>(gather->slots);
   if (fast)
     computeMatrixFast<I>(lanes);
   else
     computeMatrixPlain<I>(lanes);
-  engine.depart(*gather);
+  engine().depart(*gather);
 }
 
 // --- operand formats
@@ -206,10 +205,11 @@ template <unsigned Mantissa, bool Fnuz> struct Float8Operand {
     float scaled = floatFromBits(magnitude << (23 - Mantissa)) * floatFromBits(uint32_t(254 - bias) << 23);
     uint32_t bits;
     std::memcpy(&bits, &scaled, 4);
+    // No choice between two values: loops over this must vectorize.
     if (Fnuz)
-      bits = v == 0x80 ? 0x7fc00000 : bits;
+      bits |= v == 0x80 ? 0x7fc00000 : 0;
     else if (Mantissa == 3)
-      bits = magnitude == 0x7f ? 0x7fc00000 : bits;
+      bits |= magnitude == 0x7f ? 0x7fc00000 : 0;
     else
       bits |= magnitude >= 0x7c ? 0x7f800000 : 0;
     return floatFromBits(bits | sign);

@@ -5,17 +5,13 @@
 #include <cstring>
 
 #include "sim/engine.h"
+#include "sim/text.h"
 
 namespace tlx::sim {
-
-#define TLX_COLD [[gnu::cold, gnu::noinline]]
 
 namespace {
 constexpr int64_t kMaxBytes = (1 << 20) - 1; // of a transaction count, and the most arrivals
 
-std::string countText(uint64_t n, const char *what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
 std::string at(uint32_t offset) {
   return "the mbarrier at shared offset " + std::to_string(offset);
 }
@@ -96,17 +92,23 @@ TLX_COLD void Engine::overwritten(Cta &cta, uint32_t offset, uint32_t bytes, con
           store.offset + store.bytes > firstCell * 16)
         reader = siteText(store.site), cure = "no tlx.nv.bulk.wait.read covers it";
   report(FindingKind::SlotOverrun, site,
-         std::string(what) + " of " + countText(bytes, "byte") + " at shared offset " + std::to_string(offset) +
-             " which " + reader + " may still read: " + cure);
+         what + placeText(bytes, offset) + " which " + reader + " may still read: " + cure);
 }
 
-TLX_COLD void Engine::touchesUnit(uint8_t state, const char *what, const std::string &where, uint32_t site) {
+/// Bytes of shared memory are touched whose `state` is an mbarrier's or a copy's in flight. `kind`: of touching what a
+/// TMA load will write.
+TLX_COLD void Engine::touchesUnit(uint8_t state, FindingKind kind, const char *what, uint32_t bytes, uint32_t offset,
+                                  uint32_t site) {
+  const std::string touches = what + placeText(bytes, offset) + " touches ";
   if (state == kMbarrier)
-    report(FindingKind::MbarrierMisuse, site, std::string(what) + where + " touches an mbarrier");
+    report(FindingKind::MbarrierMisuse, site, touches + "an mbarrier");
+  else if (state == kTmaInFlight)
+    report(kind, site,
+           touches + "the destination of a TMA load in flight: no wait has seen its mbarrier's phase complete");
   else
     report(FindingKind::InFlight, site,
-           std::string(what) + where +
-               " touches the destination of a TMA load in flight: no wait has seen its mbarrier's phase complete");
+           touches + "a " + (amd ? "direct load's" : "cp.async") +
+               " destination in flight: no wait covers the copy yet");
 }
 
 void Engine::startUnits(Cta &cta) {
@@ -130,10 +132,8 @@ void Engine::startUnits(Cta &cta) {
 
 void Engine::endThreadUnits(Thread &t) {
   if (t.wgmma.calls > t.wgmma.waited) {
-    const Warpgroup &group = t.warp->cta->units->groups[t.warp->index / kGroupWarps];
-    const uint64_t last = t.wgmma.calls - 1;
     const bool committed = !t.wgmma.groupEnds.empty() && t.wgmma.groupEnds.back() == t.wgmma.calls;
-    report(FindingKind::AccumulatorInFlight, group.ops[last - group.first]->site,
+    report(FindingKind::AccumulatorInFlight, t.wgmma.lastSite,
            committed ? "the kernel ends with this wgmma in flight: no tlx.nv.wgmma.wait covers it"
                      : "the kernel ends with this wgmma in flight: no tlx.nv.wgmma.commit stands behind it");
   }
@@ -340,10 +340,6 @@ void Engine::publishLoads(Mbarrier &b, Cta &cta) {
 }
 
 namespace {
-Engine &engine() {
-  return *tlsEngine;
-}
-
 void init(uint8_t *barrier, uint32_t count, uint32_t site) {
   engine().mbarrierInit(barrier, count, site);
 }
@@ -379,25 +375,22 @@ uint32_t elect(uint32_t site) {
   return engine().current->lane == lowest;
 }
 
-#define SYMBOL(NAME, FUNCTION)                                                                                         \
-  { NAME, reinterpret_cast<void *>(FUNCTION) }
 const Symbol kSymbols[] = {
-    SYMBOL("tlx.nv.elect", elect),
-    SYMBOL("tlx.nv.mbarrier.init", init),
-    SYMBOL("tlx.nv.mbarrier.inval", invalidate),
-    SYMBOL("tlx.nv.mbarrier.arrive", arrive),
-    SYMBOL("tlx.nv.mbarrier.arrive.expect.tx", arriveExpect),
-    SYMBOL("tlx.nv.mbarrier.expect.tx", expect),
-    SYMBOL("tlx.nv.mbarrier.try.wait", tryWait),
-    SYMBOL("tlx.nv.mbarrier.test.wait", testWait),
-    SYMBOL("tlx.nv.fence.mbarrier.init", otherFence),
-    SYMBOL("tlx.nv.fence.proxy.async", proxyFence),
-    SYMBOL("tlx.nv.fence.proxy.async.global", otherFence),
-    SYMBOL("tlx.nv.fence.acq.rel.cta", otherFence),
-    SYMBOL("tlx.nv.fence.acq.rel.gpu", otherFence),
-    SYMBOL("tlx.nv.fence.acq.rel.sys", otherFence),
+    symbol("tlx.nv.elect", elect),
+    symbol("tlx.nv.mbarrier.init", init),
+    symbol("tlx.nv.mbarrier.inval", invalidate),
+    symbol("tlx.nv.mbarrier.arrive", arrive),
+    symbol("tlx.nv.mbarrier.arrive.expect.tx", arriveExpect),
+    symbol("tlx.nv.mbarrier.expect.tx", expect),
+    symbol("tlx.nv.mbarrier.try.wait", tryWait),
+    symbol("tlx.nv.mbarrier.test.wait", testWait),
+    symbol("tlx.nv.fence.mbarrier.init", otherFence),
+    symbol("tlx.nv.fence.proxy.async", proxyFence),
+    symbol("tlx.nv.fence.proxy.async.global", otherFence),
+    symbol("tlx.nv.fence.acq.rel.cta", otherFence),
+    symbol("tlx.nv.fence.acq.rel.gpu", otherFence),
+    symbol("tlx.nv.fence.acq.rel.sys", otherFence),
 };
-#undef SYMBOL
 } // namespace
 
 llvm::ArrayRef<Symbol> mbarrierOperations() {

@@ -43,10 +43,6 @@ uint16_t doubleToBf16(double x) {
 }
 
 namespace {
-Engine &engine() {
-  return *tlsEngine;
-}
-
 // --- hooks of the instrumentation
 uint8_t *simAccess(uint8_t *p, uint32_t flags, uint32_t site) {
   return engine().access(p, {flags}, site);
@@ -209,71 +205,69 @@ float extendF16(float x) {
   return f16ToFloat(uint16_t(bitsOf(x)));
 }
 
-#define SYMBOL(NAME, FUNCTION)                                                                                         \
-  { NAME, reinterpret_cast<void *>(FUNCTION) }
 #define LIBM1(NAME)                                                                                                    \
-  SYMBOL(#NAME, static_cast<double (*)(double)>(::NAME)), SYMBOL(#NAME "f", static_cast<float (*)(float)>(::NAME##f))
+  symbol(#NAME, static_cast<double (*)(double)>(::NAME)), symbol(#NAME "f", static_cast<float (*)(float)>(::NAME##f))
 #define LIBM2(NAME)                                                                                                    \
-  SYMBOL(#NAME, static_cast<double (*)(double, double)>(::NAME)),                                                      \
-      SYMBOL(#NAME "f", static_cast<float (*)(float, float)>(::NAME##f))
+  symbol(#NAME, static_cast<double (*)(double, double)>(::NAME)),                                                      \
+      symbol(#NAME "f", static_cast<float (*)(float, float)>(::NAME##f))
 
 const Symbol kCommon[] = {
-    SYMBOL("tlx.smem.base", smemBase),
-    SYMBOL("tlx.masked.load.*", expanded),
-    SYMBOL("tlx.masked.store.*", expanded),
-    SYMBOL("tlx.print", print),
-    SYMBOL("tlx.assert.fail", assertFail),
-    SYMBOL("tlx.trap", trap),
-    SYMBOL("tlx.nv.tid.x", thread),
-    SYMBOL("tlx.nv.ctaid.x", ctaId<0>),
-    SYMBOL("tlx.nv.ctaid.y", ctaId<1>),
-    SYMBOL("tlx.nv.ctaid.z", ctaId<2>),
-    SYMBOL("tlx.nv.nctaid.x", gridSize<0>),
-    SYMBOL("tlx.nv.nctaid.y", gridSize<1>),
-    SYMBOL("tlx.nv.nctaid.z", gridSize<2>),
-    SYMBOL("tlx.nv.bar.sync", barSync),
-    SYMBOL("tlx.nv.bar.arrive", barArrive),
-    SYMBOL("tlx.nv.cp.async.ca.4", cpAsync<4>),
-    SYMBOL("tlx.nv.cp.async.ca.8", cpAsync<8>),
-    SYMBOL("tlx.nv.cp.async.cg.16", cpAsync<16>),
-    SYMBOL("tlx.nv.cp.async.commit", cpCommit),
-    SYMBOL("tlx.nv.cp.async.wait", cpWait),
-    SYMBOL("tlx.nv.ex2.approx", exp2Ftz),
-    SYMBOL("tlx.nv.lg2.approx", log2Ftz),
-    SYMBOL("tlx.nv.rcp.approx", rcpFtz),
-    SYMBOL("tlx.nv.rsqrt.approx", rsqrtFtz),
-    SYMBOL("tlx.nv.div.full", divFull),
-    SYMBOL("tlx.nv.cvt.rna.tf32", toTf32),
-    SYMBOL("tlx.nv.cvt.rn.bf16x2", packBf16),
-    SYMBOL("tlx.nv.cvt.rn.f16x2", packF16),
-    SYMBOL("tlx.amd.workitem.id.x", thread),
-    SYMBOL("tlx.amd.workgroup.id.x", ctaId<0>),
-    SYMBOL("tlx.amd.workgroup.id.y", ctaId<1>),
-    SYMBOL("tlx.amd.workgroup.id.z", ctaId<2>),
-    SYMBOL("tlx.amd.fence.release", fenceRelease),
-    SYMBOL("tlx.amd.s.barrier", sBarrier),
-    SYMBOL("tlx.amd.fence.acquire", fenceAcquire),
-    SYMBOL("tlx.amd.exp2", exp2Amd),
-    SYMBOL("tlx.amd.log2", log2Amd),
-    SYMBOL("tlx.amd.rcp", rcpAmd),
-    SYMBOL("tlx.amd.rsq", rsqAmd),
+    symbol("tlx.smem.base", smemBase),
+    symbol("tlx.masked.load.*", expanded),
+    symbol("tlx.masked.store.*", expanded),
+    symbol("tlx.print", print),
+    symbol("tlx.assert.fail", assertFail),
+    symbol("tlx.trap", trap),
+    symbol("tlx.nv.tid.x", thread),
+    symbol("tlx.nv.ctaid.x", ctaId<0>),
+    symbol("tlx.nv.ctaid.y", ctaId<1>),
+    symbol("tlx.nv.ctaid.z", ctaId<2>),
+    symbol("tlx.nv.nctaid.x", gridSize<0>),
+    symbol("tlx.nv.nctaid.y", gridSize<1>),
+    symbol("tlx.nv.nctaid.z", gridSize<2>),
+    symbol("tlx.nv.bar.sync", barSync),
+    symbol("tlx.nv.bar.arrive", barArrive),
+    symbol("tlx.nv.cp.async.ca.4", cpAsync<4>),
+    symbol("tlx.nv.cp.async.ca.8", cpAsync<8>),
+    symbol("tlx.nv.cp.async.cg.16", cpAsync<16>),
+    symbol("tlx.nv.cp.async.commit", cpCommit),
+    symbol("tlx.nv.cp.async.wait", cpWait),
+    symbol("tlx.nv.ex2.approx", exp2Ftz),
+    symbol("tlx.nv.lg2.approx", log2Ftz),
+    symbol("tlx.nv.rcp.approx", rcpFtz),
+    symbol("tlx.nv.rsqrt.approx", rsqrtFtz),
+    symbol("tlx.nv.div.full", divFull),
+    symbol("tlx.nv.cvt.rna.tf32", toTf32),
+    symbol("tlx.nv.cvt.rn.bf16x2", packBf16),
+    symbol("tlx.nv.cvt.rn.f16x2", packF16),
+    symbol("tlx.amd.workitem.id.x", thread),
+    symbol("tlx.amd.workgroup.id.x", ctaId<0>),
+    symbol("tlx.amd.workgroup.id.y", ctaId<1>),
+    symbol("tlx.amd.workgroup.id.z", ctaId<2>),
+    symbol("tlx.amd.fence.release", fenceRelease),
+    symbol("tlx.amd.s.barrier", sBarrier),
+    symbol("tlx.amd.fence.acquire", fenceAcquire),
+    symbol("tlx.amd.exp2", exp2Amd),
+    symbol("tlx.amd.log2", log2Amd),
+    symbol("tlx.amd.rcp", rcpAmd),
+    symbol("tlx.amd.rsq", rsqAmd),
 };
 
 const Symbol kHost[] = {
-    SYMBOL("tlx_sim_access", simAccess),
-    SYMBOL("tlx_sim_back_edge", simBackEdge),
-    SYMBOL("tlx_sim_wrapped", simWrapped),
-    SYMBOL("tlx_sim_division", simDivision),
-    SYMBOL("tlx_sim_accumulator", simAccumulator),
-    SYMBOL("__truncsfbf2", truncToBf16),
-    SYMBOL("__truncsfhf2", truncToF16),
-    SYMBOL("__truncdfbf2", truncDoubleToBf16),
-    SYMBOL("__truncdfhf2", truncDoubleToF16),
-    SYMBOL("__extendhfsf2", extendF16),
-    SYMBOL("__gnu_h2f_ieee", extendF16),
-    SYMBOL("memcpy", ::memcpy),
-    SYMBOL("memset", ::memset),
-    SYMBOL("memmove", ::memmove),
+    symbol("tlx_sim_access", simAccess),
+    symbol("tlx_sim_back_edge", simBackEdge),
+    symbol("tlx_sim_wrapped", simWrapped),
+    symbol("tlx_sim_division", simDivision),
+    symbol("tlx_sim_accumulator", simAccumulator),
+    symbol("__truncsfbf2", truncToBf16),
+    symbol("__truncsfhf2", truncToF16),
+    symbol("__truncdfbf2", truncDoubleToBf16),
+    symbol("__truncdfhf2", truncDoubleToF16),
+    symbol("__extendhfsf2", extendF16),
+    symbol("__gnu_h2f_ieee", extendF16),
+    symbol("memcpy", ::memcpy),
+    symbol("memset", ::memset),
+    symbol("memmove", ::memmove),
     LIBM1(exp),
     LIBM1(exp2),
     LIBM1(expm1),
@@ -308,12 +302,11 @@ const Symbol kHost[] = {
     LIBM2(fmin),
     LIBM2(atan2),
     LIBM2(copysign),
-    SYMBOL("fma", static_cast<double (*)(double, double, double)>(::fma)),
-    SYMBOL("fmaf", static_cast<float (*)(float, float, float)>(::fmaf)),
-    SYMBOL("ldexp", static_cast<double (*)(double, int)>(::ldexp)),
-    SYMBOL("ldexpf", static_cast<float (*)(float, int)>(::ldexpf)),
+    symbol("fma", static_cast<double (*)(double, double, double)>(::fma)),
+    symbol("fmaf", static_cast<float (*)(float, float, float)>(::fmaf)),
+    symbol("ldexp", static_cast<double (*)(double, int)>(::ldexp)),
+    symbol("ldexpf", static_cast<float (*)(float, int)>(::ldexpf)),
 };
-#undef SYMBOL
 #undef LIBM1
 #undef LIBM2
 } // namespace
@@ -327,15 +320,15 @@ llvm::ArrayRef<Symbol> hostLibrary() {
 
 std::vector<Symbol> runtimeSymbols() {
   std::vector<Symbol> all;
-  for (llvm::ArrayRef<Symbol> list : {commonOperations(), nvidiaOperations(), mbarrierOperations(), tmaOperations(), wgmmaOperations(),
-                                     amdOperations(), hostLibrary()})
+  for (llvm::ArrayRef<Symbol> list : {commonOperations(), nvidiaOperations(), mbarrierOperations(), tmaOperations(),
+                                      wgmmaOperations(), amdOperations(), hostLibrary()})
     all.insert(all.end(), list.begin(), list.end());
   return all;
 }
 
 bool implementsDeviceOp(llvm::StringRef name) {
-  for (llvm::ArrayRef<Symbol> list : {commonOperations(), nvidiaOperations(), mbarrierOperations(), tmaOperations(), wgmmaOperations(),
-                                     amdOperations()})
+  for (llvm::ArrayRef<Symbol> list : {commonOperations(), nvidiaOperations(), mbarrierOperations(), tmaOperations(),
+                                      wgmmaOperations(), amdOperations()})
     for (const Symbol &s : list)
       if (name == s.name) return true;
   return false;

@@ -15,6 +15,7 @@
 
 #include "sim/engine.h"
 #include "sim/instrument.h"
+#include "sim/text.h"
 
 using namespace llvm;
 
@@ -69,6 +70,12 @@ void genericAllocas(Function &f) {
       alloca->replaceAllUsesWith(b.CreateAddrSpaceCast(plain, alloca->getType()));
       alloca->eraseFromParent();
     }
+}
+
+Site kernelSite(const Function &kernel) {
+  const DISubprogram *where = kernel.getSubprogram();
+  if (!where) return {"", 0, 0, "the kernel"};
+  return {where->getFilename().str(), where->getLine(), 1, "the kernel"};
 }
 
 /// A parameter that is passed as the address of its bytes in the packed buffer: `ptr byval([N x i8]) align A`.
@@ -133,7 +140,7 @@ bool prepare(Module &module, const orc::JITTargetMachineBuilder &host, const Dat
     return false;
   }
   if (image.sharedBytes > std::min<size_t>(image.target->sharedBytes, kWindowBytes)) {
-    error = "the kernel needs " + std::to_string(image.sharedBytes) + " bytes of shared memory, " + image.target->name +
+    error = "the kernel needs " + countText(image.sharedBytes, "byte") + " of shared memory, " + image.target->name +
             " has " + std::to_string(image.target->sharedBytes);
     return false;
   }
@@ -145,10 +152,11 @@ bool prepare(Module &module, const orc::JITTargetMachineBuilder &host, const Dat
   const SmallVector<ByValue, 16> byValue = byValueParameters(*kernel);
   for (const ByValue &v : byValue)
     if (v.align.value() > kParamAlign) {
-      error = "a parameter is aligned to " + std::to_string(v.align.value()) + " bytes, the simulator's buffer to " +
+      error = "a parameter is aligned to " + countText(v.align.value(), "byte") + ", the simulator's buffer to " +
               std::to_string(kParamAlign);
       return false;
     }
+  image.sites.push_back(kernelSite(*kernel));
   // The triple before the data layout: the layout is checked against it.
   module.setTargetTriple(host.getTargetTriple());
   module.setDataLayout(layout);
@@ -159,6 +167,7 @@ bool prepare(Module &module, const orc::JITTargetMachineBuilder &host, const Dat
     if (f.isIntrinsic()) continue;
     // cpu and features are the GPU's; parameter attributes (byref, inreg, align) would change the host's call.
     f.setAttributes(AttributeList());
+    f.addFnAttr("probe-stack", "inline-asm"); // a large frame faults at its stack's end, not far behind it
     genericAllocas(f);
   }
   expandMaskedAccesses(module);

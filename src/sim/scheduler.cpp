@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "sim/text.h"
+
 #ifdef TLX_ASAN
 // LLVM's headers, told that they are not instrumented, make these names empty macros.
 #undef __asan_poison_memory_region
@@ -261,7 +263,8 @@ Thread *Engine::next() {
     }
     if (running->ready) break;
     if (running->yielded) { // behind all others, in every schedule
-      if (!openLoads.empty() && std::none_of(queue.begin(), queue.end(), [](Warp *w) { return w->ready != 0; })) completeLoad();
+      if (!openLoads.empty() && std::none_of(queue.begin(), queue.end(), [](Warp *w) { return w->ready != 0; }))
+        completeLoad();
       running->ready |= running->yielded;
       running->yielded = 0;
       running->queued = true;
@@ -301,13 +304,13 @@ void Engine::switchTo(Thread *to) {
 
 void Engine::fiberMain(transfer_t t) {
   sanFirst(t.data == nullptr);
-  Engine &engine = *tlsEngine;
+  Engine &e = engine();
   if (auto *previous = static_cast<Thread *>(t.data))
     previous->context = t.fctx;
   else
-    engine.mainContext = t.fctx;
-  engine.program.entry(engine.params.data());
-  engine.exitThread();
+    e.mainContext = t.fctx;
+  e.program.entry(e.params.data());
+  e.exitThread();
 }
 
 void Engine::exitThread() {
@@ -353,7 +356,7 @@ void Engine::yield() {
   switchTo(to);
 }
 
-[[gnu::cold, gnu::noinline]] void Engine::endlessLoop(uint32_t site) {
+TLX_COLD void Engine::endlessLoop(uint32_t site) {
   report(FindingKind::EndlessLoop, site,
          "endless loop: this loop is running after " + std::to_string(config.maxSteps) + " iterations of all threads");
 }
@@ -378,9 +381,10 @@ void Engine::stop() {
 void Engine::onFault(int signal, uintptr_t address) {
   const uintptr_t bottom = reinterpret_cast<uintptr_t>(current->stack);
   const bool overflow = address < bottom && address >= bottom - kGuardBytes;
-  report(FindingKind::Fault, 0,
+  report(FindingKind::Fault, overflow ? kKernelSite : 0,
          overflow
-             ? std::string("the thread's stack overflows (128 KB)")
+             ? "the thread's stack overflows (" + std::to_string(kStackBytes >> 10) +
+                   " KB): more warps or a smaller tile"
              : "signal " + std::to_string(signal) + " in kernel code at address 0x" + llvm::utohexstr(address, true));
   stop();
 }
@@ -392,7 +396,7 @@ LaunchResult launch(const Program &program, const LaunchConfig &config, llvm::Ar
   if (params.size() < program.paramBytes()) {
     Finding f;
     f.kind = FindingKind::InvalidOperation;
-    f.message = "the parameter buffer has " + std::to_string(params.size()) + " bytes, the kernel needs " +
+    f.message = "the parameter buffer has " + countText(params.size(), "byte") + ", the kernel needs " +
                 std::to_string(program.paramBytes());
     result.findings.push_back(std::move(f));
     return result;

@@ -2,16 +2,16 @@
 // Hopper's tensor memory accelerator (PTX ISA 9.0, "cp.async.bulk.tensor", "Tensor Swizzling Modes"): loads that arrive
 // at an mbarrier, stores and reductions in bulk groups. What can be checked is checked at issue, so that findings do
 // not depend on the moment at which the schedule moves the bytes.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "sim/engine.h"
 #include "sim/matrix.h"
 #include "sim/round.h"
+#include "sim/text.h"
 
 namespace tlx::sim {
-
-#define TLX_COLD [[gnu::cold, gnu::noinline]]
 
 namespace {
 uint32_t boxBytes(const TensorMap &m) {
@@ -58,18 +58,12 @@ AccessFlags wholeRow(uint32_t bytes, uint32_t flags) {
 }
 } // namespace
 
-bool Engine::insideExtent(uintptr_t address, uint64_t bytes) const {
-  auto it = std::upper_bound(extents.begin(), extents.end(), address,
-                             [](uintptr_t a, const Memory::Extent &e) { return a < e.begin; });
-  return it != extents.begin() && address + bytes <= std::prev(it)->end;
-}
-
 // --- checks
 
 const TensorMap *Engine::checkMap(const uint8_t *address, unsigned rank, uint32_t site) {
   const uintptr_t begin = reinterpret_cast<uintptr_t>(address), end = begin + sizeof(TensorMap);
   const uintptr_t first = reinterpret_cast<uintptr_t>(params.data());
-  const bool readable = (begin >= first && end <= first + params.size()) || insideExtent(begin, sizeof(TensorMap));
+  const bool readable = (begin >= first && end <= first + params.size()) || extentOf(begin, sizeof(TensorMap));
   if (!hopper)
     report(FindingKind::InvalidOperation, site, "this target has no TMA");
   else if (!readable)
@@ -106,20 +100,19 @@ bool Engine::checkBox(const TensorMap &map, const int32_t *at, const uint8_t *ad
     report(FindingKind::InvalidOperation, site, "a dimension of the box has more than 256 elements");
   else if (row % 16)
     report(FindingKind::InvalidOperation, site,
-           "the inner extent of the box is " + std::to_string(row) + " bytes, which is no multiple of 16");
+           "the inner extent of the box is " + countText(row, "byte") + ", which is no multiple of 16");
   else if (map.swizzle && row != map.swizzle)
     report(
         FindingKind::InvalidOperation, site,
-        "the inner extent of the box is " + std::to_string(row) + " bytes with a swizzle of " +
+        "the inner extent of the box is " + countText(row, "byte") + " with a swizzle of " +
             std::to_string(map.swizzle) +
             (row > map.swizzle ? ": it must not be wider" : ": the simulator knows no rows narrower than the pattern"));
   else if (bytes == 0)
     report(FindingKind::InvalidOperation, site, "the box is empty");
   else if (from < 0 || uint64_t(from) + bytes > program.sharedBytes)
     report(FindingKind::OutOfBounds, site,
-           std::string("out of bounds: the ") + what + " of a box of " + std::to_string(bytes) +
-               " bytes at shared offset " + std::to_string(from) + " of " + std::to_string(program.sharedBytes) +
-               " bytes");
+           std::string("out of bounds: the ") + what + " of a box" + placeText(bytes, from) + " of " +
+               countText(program.sharedBytes, "byte"));
   else if (from % align)
     report(FindingKind::Misaligned, site,
            std::string("misaligned: the ") + what + " at shared offset " + std::to_string(from) +
@@ -135,18 +128,8 @@ bool Engine::checkShared(Cta &cta, uint32_t offset, uint32_t bytes, bool write, 
   uint8_t worst = kWritten;
   const uint8_t *shadow = cta.shadow.data() + offset;
   for (uint32_t i = 0; i < bytes; ++i) worst = std::max(worst, shadow[i]);
-  const std::string where = worst > kWritten
-                                ? " of " + std::to_string(bytes) + " bytes at shared offset " + std::to_string(offset)
-                                : std::string();
-  if (worst == kMbarrier)
-    report(FindingKind::MbarrierMisuse, site, what + where + " touches an mbarrier");
-  else if (worst == kTmaInFlight)
-    report(write ? FindingKind::SlotOverrun : FindingKind::InFlight, site,
-           what + where +
-               " touches the destination of a TMA load in flight: no wait has seen its mbarrier's phase complete");
-  else if (worst == kInFlight)
-    report(FindingKind::InFlight, site,
-           what + where + " touches a cp.async destination in flight: no wait covers the copy yet");
+  if (worst > kWritten)
+    touchesUnit(worst, write ? FindingKind::SlotOverrun : FindingKind::InFlight, what, bytes, offset, site);
   if (write)
     for (uint32_t i = offset / 16; i <= (offset + bytes - 1) / 16; ++i)
       if (cta.units->readers[i]) {
@@ -215,7 +198,7 @@ void Engine::arrive(TmaLoad &load) {
   alignas(64) uint8_t row[4096];
   forEachRow(m, load.at, [&](uint32_t r, uintptr_t address, uint32_t first, uint32_t n) {
     std::memset(row, 0, pitch);
-    if (n && insideExtent(address, n)) std::memcpy(row + first, reinterpret_cast<const void *>(address), n);
+    if (n && extentOf(address, n)) std::memcpy(row + first, reinterpret_cast<const void *>(address), n);
     const uint32_t to = load.offset + r * pitch;
     for (uint32_t i = 0; i < pitch; i += 16) std::memcpy(c.shared + swizzled(to + i, m.swizzle), row + i, 16);
   });
@@ -223,7 +206,7 @@ void Engine::arrive(TmaLoad &load) {
   Mbarrier &b = c.units->barriers[load.barrier];
   if (b.valid && b.phase != load.phase)
     report(FindingKind::WrongBytes, load.site,
-           "wrong bytes: " + std::to_string(load.bytes) + " bytes arrive at the mbarrier at shared offset " +
+           "wrong bytes: " + countText(load.bytes, "byte") + " arrive at the mbarrier at shared offset " +
                std::to_string(b.offset) + " in phase " + std::to_string(b.phase) +
                ", but were on their way since phase " + std::to_string(load.phase) + ": it was told to expect too few",
            load.thread);
@@ -328,13 +311,11 @@ void Engine::tmaStore(BulkKind kind, uint8_t *source, const uint8_t *mapAddress,
   if (!map || !checkBox(*map, at, source, "source", site, offset, bytes)) return;
   if (!reduces(kind, map->element))
     return report(FindingKind::InvalidOperation, site, "TMA has no such reduction of the tensor's element type");
-  // As measured on an H200: the last 16 bytes of a row are written whole.
-  const uint64_t row = map->shape[0] * map->elementBytes, past = row % 16 ? 16 - row % 16 : 0;
-  if (past && at[0] >= 0 && uint64_t(at[0]) < map->shape[0] && uint64_t(at[0]) + map->box[0] > map->shape[0])
-    report(FindingKind::InvalidOperation, site,
-           "rows of the tensor have " + std::to_string(row) +
-               " bytes, no multiple of 16: a TMA store to the end of a row writes " + std::to_string(past) +
-               " bytes behind it");
+  // As measured on an H200: an illegal instruction. Loads take them.
+  if (const int32_t *negative = std::find_if(at, at + rank, [](int32_t c) { return c < 0; }); negative != at + rank)
+    return report(FindingKind::InvalidOperation, site,
+                  "a TMA store takes no negative coordinate, and that of dimension " + std::to_string(negative - at) +
+                      " (the innermost is 0) is " + std::to_string(*negative));
   Thread &t = *current;
   Cta &c = cta();
   Units &units = *c.units;
@@ -344,18 +325,25 @@ void Engine::tmaStore(BulkKind kind, uint8_t *source, const uint8_t *mapAddress,
   // What falls outside the tensor need not be written.
   const uint32_t pitch = rowBytes(*map);
   uint32_t unwritten = 0;
+  bool cut = false; // a row at its end
   forEachRow(*map, at, [&](uint32_t r, uintptr_t address, uint32_t first, uint32_t n) {
     if (!n) return;
+    cut |= first + n < pitch;
     const uint32_t flags = AccessFlags::kWrite | (kind == BulkKind::Store ? 0 : AccessFlags::kRead);
     globalAccess(reinterpret_cast<uint8_t *>(address), wholeRow(n, flags), site);
     for (uint32_t i = first; i < first + n; ++i)
       unwritten += c.shadow[swizzled(offset + r * pitch + i, map->swizzle)] == kUnwritten;
   });
+  // As measured on an H200: the last 16 bytes of a row are written whole.
+  const uint64_t row = map->shape[0] * map->elementBytes, past = row % 16 ? 16 - row % 16 : 0;
+  if (cut && past)
+    report(FindingKind::InvalidOperation, site,
+           "rows of the tensor have " + countText(row, "byte") +
+               ", no multiple of 16: a TMA store to the end of a row writes " + countText(past, "byte") + " behind it");
   if (unwritten)
     report(FindingKind::UninitializedRead, site,
-           "uninitialized read: " + std::to_string(unwritten) +
-               " bytes of the source of a TMA store at shared offset " + std::to_string(offset) +
-               " were never written");
+           "uninitialized read: " + countText(unwritten, "byte") + " of the source of a TMA store at shared offset " +
+               std::to_string(offset) + " were never written");
   for (uint32_t i = offset / 16; i < (offset + bytes) / 16; ++i) ++units.readers[i];
 
   BulkStore &store = t.stores.emplace_back();
@@ -387,7 +375,7 @@ void Engine::writeResult(BulkStore &store) {
   store.stage = BulkStore::Stage::Written;
   const uint32_t pitch = rowBytes(store.map);
   forEachRow(store.map, store.at, [&](uint32_t r, uintptr_t address, uint32_t first, uint32_t n) {
-    if (!n || !insideExtent(address, n)) return;
+    if (!n || !extentOf(address, n)) return;
     auto *to = reinterpret_cast<uint8_t *>(address);
     const uint8_t *from = &store.data[r * pitch + first];
     if (store.kind == BulkKind::Store)
@@ -430,10 +418,6 @@ void Engine::bulkWait(uint32_t keep, bool readOnly, uint32_t site) {
 // --- symbols
 
 namespace {
-Engine &engine() {
-  return *tlsEngine;
-}
-
 template <typename... C> struct Tma {
   static void load(uint8_t *to, uint8_t *barrier, const uint8_t *map, C... c, uint64_t, uint32_t site) {
     const int32_t at[] = {c...};
@@ -461,30 +445,27 @@ void waitRead(uint32_t keep, uint32_t site) {
   engine().bulkWait(keep, true, site);
 }
 
-#define SYMBOL(NAME, ...)                                                                                              \
-  { NAME, reinterpret_cast<void *>(__VA_ARGS__) }
 #define TMA(N, ...)                                                                                                    \
-  SYMBOL("tlx.nv.tma.load." N, Tma<__VA_ARGS__>::load), SYMBOL("tlx.nv.tma.prefetch." N, Tma<__VA_ARGS__>::prefetch),  \
-      SYMBOL("tlx.nv.tma.store." N, Tma<__VA_ARGS__>::store<BulkKind::Store>),                                         \
-      SYMBOL("tlx.nv.tma.reduce.add." N, Tma<__VA_ARGS__>::store<BulkKind::Add>),                                      \
-      SYMBOL("tlx.nv.tma.reduce.min." N, Tma<__VA_ARGS__>::store<BulkKind::Min>),                                      \
-      SYMBOL("tlx.nv.tma.reduce.max." N, Tma<__VA_ARGS__>::store<BulkKind::Max>),                                      \
-      SYMBOL("tlx.nv.tma.reduce.and." N, Tma<__VA_ARGS__>::store<BulkKind::And>),                                      \
-      SYMBOL("tlx.nv.tma.reduce.or." N, Tma<__VA_ARGS__>::store<BulkKind::Or>),                                        \
-      SYMBOL("tlx.nv.tma.reduce.xor." N, Tma<__VA_ARGS__>::store<BulkKind::Xor>)
+  symbol("tlx.nv.tma.load." N, Tma<__VA_ARGS__>::load), symbol("tlx.nv.tma.prefetch." N, Tma<__VA_ARGS__>::prefetch),  \
+      symbol("tlx.nv.tma.store." N, Tma<__VA_ARGS__>::store<BulkKind::Store>),                                         \
+      symbol("tlx.nv.tma.reduce.add." N, Tma<__VA_ARGS__>::store<BulkKind::Add>),                                      \
+      symbol("tlx.nv.tma.reduce.min." N, Tma<__VA_ARGS__>::store<BulkKind::Min>),                                      \
+      symbol("tlx.nv.tma.reduce.max." N, Tma<__VA_ARGS__>::store<BulkKind::Max>),                                      \
+      symbol("tlx.nv.tma.reduce.and." N, Tma<__VA_ARGS__>::store<BulkKind::And>),                                      \
+      symbol("tlx.nv.tma.reduce.or." N, Tma<__VA_ARGS__>::store<BulkKind::Or>),                                        \
+      symbol("tlx.nv.tma.reduce.xor." N, Tma<__VA_ARGS__>::store<BulkKind::Xor>)
 const Symbol kSymbols[] = {
     TMA("1d", int32_t),
     TMA("2d", int32_t, int32_t),
     TMA("3d", int32_t, int32_t, int32_t),
     TMA("4d", int32_t, int32_t, int32_t, int32_t),
     TMA("5d", int32_t, int32_t, int32_t, int32_t, int32_t),
-    SYMBOL("tlx.nv.tma.prefetch.map", prefetchMap),
-    SYMBOL("tlx.nv.bulk.commit", commit),
-    SYMBOL("tlx.nv.bulk.wait", wait),
-    SYMBOL("tlx.nv.bulk.wait.read", waitRead),
+    symbol("tlx.nv.tma.prefetch.map", prefetchMap),
+    symbol("tlx.nv.bulk.commit", commit),
+    symbol("tlx.nv.bulk.wait", wait),
+    symbol("tlx.nv.bulk.wait.read", waitRead),
 };
 #undef TMA
-#undef SYMBOL
 } // namespace
 
 llvm::ArrayRef<Symbol> tmaOperations() {

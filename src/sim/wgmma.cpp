@@ -13,8 +13,6 @@
 
 namespace tlx::sim {
 
-#define TLX_COLD [[gnu::cold, gnu::noinline]]
-
 namespace {
 constexpr unsigned kRows = 64;
 constexpr uint32_t kPoison = 0x7fffdead; // a NaN, and no small integer
@@ -130,6 +128,7 @@ void Engine::wgmma(const WgmmaKind &kind, uint32_t *acc, const uint32_t *registe
   }
   Warpgroup &g = c.units->groups[index];
   const uint64_t number = t.wgmma.calls++;
+  t.wgmma.lastSite = site;
   WgmmaOp &op = wgmmaOperation(g, number);
   if (op.lanes == 0) {
     op.kind = &kind;
@@ -295,7 +294,7 @@ TLX_COLD void Engine::refuseOperand(FindingKind kind, const char *name, uint32_t
   const std::string where = std::string("wgmma reads ") + name + " at shared offset " + std::to_string(offset);
   switch (kind) {
   case FindingKind::OutOfBounds:
-    return report(kind, site, "out of bounds: " + where + " of " + std::to_string(program.sharedBytes) + " bytes");
+    return report(kind, site, "out of bounds: " + where + " of " + countText(program.sharedBytes, "byte"));
   case FindingKind::InFlight:
     return report(kind, site, where + ", the destination of a copy in flight: no wait has seen it complete");
   case FindingKind::MbarrierMisuse:
@@ -426,10 +425,6 @@ void Engine::releaseWgmmas(Warpgroup &g, Cta &c, uint64_t end) {
 // --- symbols
 
 namespace {
-Engine &engine() {
-  return *tlsEngine;
-}
-
 template <WgmmaFormat A, WgmmaFormat B> struct Kind {
   static constexpr bool integers = A == WgmmaFormat::S8 || A == WgmmaFormat::U8;
   static constexpr unsigned bytes = A == WgmmaFormat::TF32                            ? 4
@@ -458,14 +453,12 @@ void retire(uint32_t *acc, uint32_t registers, uint32_t site) {
   engine().wgmmaRetire(acc, registers, site);
 }
 
-#define SYMBOL(NAME, ...)                                                                                              \
-  { NAME, reinterpret_cast<void *>(__VA_ARGS__) }
 #define WGMMA(NAME, A, B)                                                                                              \
-  SYMBOL("tlx.nv.wgmma.ss." NAME, Kind<WgmmaFormat::A, WgmmaFormat::B>::ss),                                           \
-      SYMBOL("tlx.nv.wgmma.rs." NAME, Kind<WgmmaFormat::A, WgmmaFormat::B>::rs)
+  symbol("tlx.nv.wgmma.ss." NAME, Kind<WgmmaFormat::A, WgmmaFormat::B>::ss),                                           \
+      symbol("tlx.nv.wgmma.rs." NAME, Kind<WgmmaFormat::A, WgmmaFormat::B>::rs)
 const Symbol kSymbols[] = {
-    SYMBOL("tlx.nv.wgmma.fence", fence), SYMBOL("tlx.nv.wgmma.commit", commit),
-    SYMBOL("tlx.nv.wgmma.wait", wait),   SYMBOL("tlx.nv.wgmma.retire", retire),
+    symbol("tlx.nv.wgmma.fence", fence), symbol("tlx.nv.wgmma.commit", commit),
+    symbol("tlx.nv.wgmma.wait", wait),   symbol("tlx.nv.wgmma.retire", retire),
     WGMMA("f32.f16.f16", F16, F16),      WGMMA("f32.bf16.bf16", BF16, BF16),
     WGMMA("f32.tf32.tf32", TF32, TF32),  WGMMA("f32.e4m3.e4m3", E4M3, E4M3),
     WGMMA("f32.e4m3.e5m2", E4M3, E5M2),  WGMMA("f32.e5m2.e4m3", E5M2, E4M3),
@@ -474,7 +467,6 @@ const Symbol kSymbols[] = {
     WGMMA("s32.u8.u8", U8, U8),
 };
 #undef WGMMA
-#undef SYMBOL
 } // namespace
 
 llvm::ArrayRef<Symbol> wgmmaOperations() {

@@ -14,22 +14,6 @@ namespace tlx::sim {
 namespace {
 constexpr unsigned kRows = 64, kMaxN = 256, kMaxDepth = 32;
 
-/// e5m2 is the upper half of an f16.
-struct E5M2Operand {
-  using Raw = uint8_t;
-  [[gnu::always_inline]] static float convert(uint8_t v) { return HalfOperand::convert(uint16_t(v << 8)); }
-};
-/// Exponents move by a multiplication, as in HalfOperand; no infinity, 0x7f is NaN.
-struct E4M3Operand {
-  using Raw = uint8_t;
-  [[gnu::always_inline]] static float convert(uint8_t v) {
-    const float scaled = floatFromBits(uint32_t(v & 0x7f) << 20) * 0x1p120f;
-    uint32_t bits;
-    std::memcpy(&bits, &scaled, 4);
-    bits |= (v & 0x7f) == 0x7f ? 0x7fc00000u : 0u;
-    return floatFromBits(bits | uint32_t(v & 0x80) << 24);
-  }
-};
 struct S8Operand {
   using Raw = int8_t;
   [[gnu::always_inline]] static float convert(int8_t v) { return float(v); }
@@ -55,9 +39,9 @@ template <typename Operand> [[gnu::always_inline]] inline void decodeAs(float *t
   case WgmmaFormat::TF32:
     return decodeAs<Tf32Operand>(to, raw, count);
   case WgmmaFormat::E4M3:
-    return decodeAs<E4M3Operand>(to, raw, count);
+    return decodeAs<E4m3>(to, raw, count);
   case WgmmaFormat::E5M2:
-    return decodeAs<E5M2Operand>(to, raw, count);
+    return decodeAs<E5m2>(to, raw, count);
   case WgmmaFormat::S8:
     return decodeAs<S8Operand>(to, raw, count);
   case WgmmaFormat::U8:

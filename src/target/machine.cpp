@@ -45,13 +45,12 @@ std::unique_ptr<TargetMachine> createMachine(const features::Target &target, con
   // -O0 would keep a move for every tied operand of inline assembly; never use it. On NVIDIA ptxas does what -O3 adds (GVN), and the
   // PTX of -O2 assembles to the same code in less time.
   auto level = target.vendor == features::Vendor::Nvidia ? CodeGenOptLevel::Default : CodeGenOptLevel::Aggressive;
-  return std::unique_ptr<TargetMachine>(backend->createTargetMachine(
-      triple, target.llvmCpu, features, TargetOptions(), Reloc::PIC_, std::nullopt, level));
+  return std::unique_ptr<TargetMachine>(backend->createTargetMachine(triple, target.llvmCpu, features, TargetOptions(),
+                                                                     Reloc::PIC_, std::nullopt, level));
 }
 
 /// Compile units of the kind "debug directives only": ".loc" without DWARF sections. ptxas makes the line table itself,
-/// and the
-/// ".target …, debug" of the other kinds would turn its optimizer off.
+/// and the ".target …, debug" of the other kinds would turn its optimizer off.
 static void keepLineDirectives(Module &module) {
   DebugInfoFinder finder;
   finder.processModule(module);
@@ -69,8 +68,9 @@ static void keepLineDirectives(Module &module) {
 }
 
 namespace {
-/// Leaves out of the back ends' fixed pipelines what costs a fifth of text to PTX and gains nothing: address chains of unrolled tiles have
-/// thousands of candidates for straight-line strength reduction, and ptxas folds the same constants.
+/// Leaves out of NVPTX's fixed pipeline what costs a fifth of text to PTX and gains nothing: address chains of unrolled
+/// tiles have thousands of candidates for straight-line strength reduction, and ptxas folds the same constants. Nobody
+/// stands behind AMD's back end, so there it runs.
 class PassGate final : public OptPassGate {
 public:
   bool isEnabled() const override { return true; }
@@ -93,7 +93,7 @@ bool emitAssembly(Module &module, const features::Target &target, const Options 
   SmallVector<char, 0> text;
   raw_svector_ostream os(text);
   static PassGate gate;
-  module.getContext().setOptPassGate(gate);
+  if (target.vendor == features::Vendor::Nvidia) module.getContext().setOptPassGate(gate);
   legacy::PassManager passes;
   if (machine->addPassesToEmitFile(passes, os, nullptr, CodeGenFileType::AssemblyFile, /*DisableVerify=*/true)) {
     diags.report(Diag::Internal, {}, "LLVM's back end for " + std::string(target.name) + " cannot print assembly");

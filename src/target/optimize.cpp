@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // LLVM's optimizer, cut to what the back ends do not do themselves. Unrolling, rotation and everything that duplicates
-// or merges control flow is decided by the IR passes; both back ends run their own straight-line strength reduction,
-// GVN and load/store vectorizer at O3.
+// or merges control flow is decided by the IR passes. Both back ends split constants off addresses, reassociate, and
+// vectorize loads and stores; AMD's, at O3, also runs straight-line strength reduction and GVN, which NVIDIA's, at O2
+// and with a gate (machine.cpp), leaves to ptxas.
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"

@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // All of Hopper's units together: a warp-specialized matrix product, 128 x 256 x 64 a CTA, a producer thread and two
 // consumer warpgroups, TMA into a ring of two slots, wgmma with one group in flight.
-#include <cstdio>
-#include <ctime>
+#include "gemm_test.h"
+
 #include <doctest/doctest.h>
 #include <random>
 
 #include "hopper_test.h"
 
-using namespace sim_test;
+namespace sim_test {
 
 namespace {
-constexpr unsigned kShared = 1024 + 2 * 49152;
-
-struct Variant {
-  bool releaseCurrent = false; // the slot of the group that is still in flight
-  bool waitForFull = true, fence = true, retire = true;
-  unsigned expected = 49152;
-};
-
-std::string gemm(const Variant &v) {
+std::string gemm(const GemmVariant &v) {
   const std::string fill = R"(  %so = mul i32 %pslot, 49152
   %sa = add i32 %so, 1024
   %sb = add i32 %so, 17408
@@ -124,52 +116,55 @@ out:
   }
   return text + "  br label %end\nend:\n  ret void\n}";
 }
-
-/// A is m x k, B is n x k, f16.
-struct Data {
-  unsigned m, n, k;
-  std::vector<uint16_t> a, b;
-  std::vector<float> c;
-  Data(unsigned m, unsigned n, unsigned k) : m(m), n(n), k(k), a(m * k), b(n * k), c(m * n) {
-    static const uint16_t kHalves[] = {0xc400, 0xc200, 0xc000, 0xbc00, 0, 0x3c00, 0x4000, 0x4200, 0x4400}; // -4 to 4
-    std::mt19937 rng(5);
-    std::vector<float> fa(m * k), fb(n * k);
-    for (size_t i = 0; i < a.size(); ++i) {
-      unsigned x = rng() % 9;
-      a[i] = kHalves[x];
-      fa[i] = float(int(x) - 4);
-    }
-    for (size_t i = 0; i < b.size(); ++i) {
-      unsigned x = rng() % 9;
-      b[i] = kHalves[x];
-      fb[i] = float(int(x) - 4);
-    }
-    for (unsigned i = 0; i < m; ++i)
-      for (unsigned j = 0; j < n; ++j) {
-        float sum = 0;
-        for (unsigned e = 0; e < k; ++e) sum += fa[i * k + e] * fb[j * k + e];
-        c[i * n + j] = sum;
-      }
-  }
-  LaunchResult run(const Program &p, LaunchConfig config, std::vector<float> &got) const {
-    Memory memory;
-    uint16_t *da = upload(memory, a), *db = upload(memory, b);
-    auto *dc = static_cast<float *>(memory.allocate(c.size() * 4));
-    config.grid[0] = n / 256, config.grid[1] = m / 128;
-    auto result = launch(p, config,
-                         params(tensorMap(da, Element::F16, 2, {k, m}, {64, 128}, 128),
-                                tensorMap(db, Element::F16, 2, {k, n}, {64, 256}, 128), dc, int(n), int((k + 63) / 64)),
-                         memory);
-    got = download(memory, dc, c.size());
-    return result;
-  }
-};
 } // namespace
 
+std::unique_ptr<Program> gemmProgram(const GemmVariant &variant) {
+  return program(gemm(variant), "sm_90a", 384, 1024 + 2 * 49152);
+}
+
+GemmData::GemmData(unsigned m, unsigned n, unsigned k) : m(m), n(n), k(k), a(m * k), b(n * k), c(m * n) {
+  static const uint16_t kHalves[] = {0xc400, 0xc200, 0xc000, 0xbc00, 0, 0x3c00, 0x4000, 0x4200, 0x4400}; // -4 to 4
+  std::mt19937 rng(5);
+  std::vector<float> fa(m * k), fb(n * k);
+  for (size_t i = 0; i < a.size(); ++i) {
+    unsigned x = rng() % 9;
+    a[i] = kHalves[x];
+    fa[i] = float(int(x) - 4);
+  }
+  for (size_t i = 0; i < b.size(); ++i) {
+    unsigned x = rng() % 9;
+    b[i] = kHalves[x];
+    fb[i] = float(int(x) - 4);
+  }
+  for (unsigned i = 0; i < m; ++i)
+    for (unsigned j = 0; j < n; ++j) {
+      float sum = 0;
+      for (unsigned e = 0; e < k; ++e) sum += fa[i * k + e] * fb[j * k + e];
+      c[i * n + j] = sum;
+    }
+}
+
+LaunchResult GemmData::run(const Program &p, LaunchConfig config, std::vector<float> &got) const {
+  Memory memory;
+  uint16_t *da = upload(memory, a), *db = upload(memory, b);
+  auto *dc = static_cast<float *>(memory.allocate(c.size() * 4));
+  config.grid[0] = n / 256, config.grid[1] = m / 128;
+  auto result = launch(p, config,
+                       params(tensorMap(da, Element::F16, 2, {k, m}, {64, 128}, 128),
+                              tensorMap(db, Element::F16, 2, {k, n}, {64, 256}, 128), dc, int(n), int((k + 63) / 64)),
+                       memory);
+  got = download(memory, dc, c.size());
+  return result;
+}
+
+} // namespace sim_test
+
+using namespace sim_test;
+
 TEST_CASE("a warp-specialized product is right under every schedule, also with a last step that is cut off") {
-  auto p = program(gemm({}), "sm_90a", 384, kShared);
+  auto p = gemmProgram();
   for (unsigned k : {320u, 232u, 64u}) {
-    const Data data(128, 512, k);
+    const GemmData data(128, 512, k);
     forEachSchedule([&](LaunchConfig &config) {
       std::vector<float> got;
       auto result = data.run(*p, config, got);
@@ -180,17 +175,17 @@ TEST_CASE("a warp-specialized product is right under every schedule, also with a
 }
 
 TEST_CASE("a warp-specialized product with one mistake") {
-  const Data data(128, 256, 448);
-  auto finds = [&](Variant v, FindingKind kind, const std::string &message) {
-    auto p = program(gemm(v), "sm_90a", 384, kShared);
+  const GemmData data(128, 256, 448);
+  auto finds = [&](GemmVariant v, FindingKind kind, const std::string &message) {
+    auto p = gemmProgram(v);
     forEachSchedule([&](LaunchConfig &config) {
       std::vector<float> got;
       checkFinding(data.run(*p, config, got), kind, message);
     });
   };
-  Variant v;
+  GemmVariant v;
   v.waitForFull = false;
-  auto p = program(gemm(v), "sm_90a", 384, kShared);
+  auto p = gemmProgram(v);
   forEachSchedule([&](LaunchConfig &config) { // who runs first decides what B is
     std::vector<float> got;
     auto result = data.run(*p, config, got);
@@ -208,7 +203,7 @@ TEST_CASE("a warp-specialized product with one mistake") {
   // Released while wgmma reads it: found where the producer gets its turn in time.
   v = {};
   v.releaseCurrent = true;
-  auto overrun = program(gemm(v), "sm_90a", 384, kShared);
+  auto overrun = gemmProgram(v);
   unsigned found = 0;
   forEachSchedule([&](LaunchConfig &config) {
     std::vector<float> got;
@@ -216,26 +211,4 @@ TEST_CASE("a warp-specialized product with one mistake") {
   });
   CHECK(found >= 4);
   MESSAGE("a slot released too early: found in " << found << " of 8 schedules");
-}
-
-TEST_CASE("speed of a warp-specialized product" * doctest::skip()) {
-  const Data data(256, 512, 256);
-  auto p = program(gemm({}), "sm_90a", 384, kShared);
-  std::printf("compile %.1f ms\n", p->compileMilliseconds());
-  for (Schedule schedule : kSchedules) {
-    LaunchConfig config;
-    config.schedule = schedule;
-    double best = 1e9;
-    std::vector<float> got;
-    for (int i = 0; i < 20; ++i) {
-      timespec from, to; // the processor's time, so that a busy machine does not show
-      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
-      auto result = data.run(*p, config, got);
-      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
-      CHECK(result.ok());
-      best = std::min(best, double(to.tv_sec - from.tv_sec) * 1e3 + double(to.tv_nsec - from.tv_nsec) * 1e-6);
-    }
-    CHECK(got == data.c);
-    std::printf("256 x 512 x 256, schedule %d: %.2f ms\n", int(schedule), best);
-  }
 }

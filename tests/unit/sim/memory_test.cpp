@@ -150,3 +150,24 @@ TEST_CASE("shared memory: bounds, alignment, uninitialized reads") {
     CHECK(run(10, 8).findings.at(0).kind == FindingKind::Misaligned);
   }
 }
+
+TEST_CASE("a frame that is larger than a thread's stack is a finding, however large it is") {
+  for (const char *words : {"51200", "1048576"}) { // 200 KB, 4 MB
+    CAPTURE(std::string(words));
+    auto p = program(std::string("(ptr addrspace(1) %out) {\n  %a = alloca [") + words + R"( x i32], align 4
+  %t = call i32 @tlx.nv.tid.x()
+  %p = getelementptr i32, ptr %a, i32 %t
+  store i32 %t, ptr %p, align 4
+  ret void
+})",
+                     "sm_80", 64);
+    Memory memory;
+    auto result = launch(*p, {}, params(memory.allocate(4)), memory);
+    CHECK(!result.completed);
+    REQUIRE(result.findings.size() == 1);
+    CHECK(result.findings[0].kind == FindingKind::Fault);
+    CHECK(result.findings[0].message == "the thread's stack overflows (128 KB): more warps or a smaller tile");
+    CHECK(result.findings[0].file == "k.tlx");
+    CHECK(result.findings[0].line == 1);
+  }
+}

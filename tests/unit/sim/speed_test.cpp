@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Measurements, printed only (`test_sim --no-skip -tc="speed*"`): what a warp matrix instruction, a shuffle, a barrier,
-// an access cost.
+// an access cost, and a matrix product.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <doctest/doctest.h>
 
-#include "sim_test.h"
+#include "gemm_test.h"
 
 using namespace sim_test;
 
@@ -87,4 +87,24 @@ TEST_CASE("speed" * doctest::skip()) {
         nanosecondsPerStep("  store <4 x i32> zeroinitializer, ptr addrspace(3) %p, align 16", "sm_80"), 128, "thread");
   print("global load, 4 bytes", nanosecondsPerStep("  %d = load i32, ptr addrspace(1) %out, align 4", "sm_80"), 128,
         "thread");
+}
+
+TEST_CASE("speed of a warp-specialized product" * doctest::skip()) {
+  const GemmData data(256, 512, 256);
+  auto p = gemmProgram();
+  std::printf("compile %.1f ms\n", p->compileMilliseconds());
+  for (Schedule schedule : kSchedules) {
+    LaunchConfig config;
+    config.schedule = schedule;
+    double best = 1e18;
+    std::vector<float> got;
+    for (int i = 0; i < 20; ++i) {
+      const double start = cpuNanoseconds();
+      auto result = data.run(*p, config, got);
+      best = std::min(best, cpuNanoseconds() - start);
+      CHECK_MESSAGE(result.ok(), text(result));
+    }
+    CHECK(got == data.c);
+    std::printf("256 x 512 x 256, schedule %d: %.2f ms\n", int(schedule), best * 1e-6);
+  }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // TMA: every rank and swizzle against a reference that goes element by element, boxes that hang over the edges, and
 // each rule broken once.
+#include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
 #include <random>
@@ -113,10 +114,14 @@ const Shape kShapes[] = {
     {4, 0, {64}, {32}, {40}},
     {1, 0, {256}, {64}, {-16}},
     {2, 128, {192, 40}, {64, 32}, {64, 8}},
-    {2, 128, {192, 40}, {64, 32}, {160, 20}}, // over both far edges
-    {2, 128, {192, 40}, {64, 32}, {-24, -5}}, // and both near ones
-    {2, 128, {192, 40}, {64, 32}, {504, 8}},  // all outside
-    {2, 128, {20, 40}, {64, 16}, {0, 3}, 24}, // wider than the tensor, rows that end within 16 bytes
+    {2, 128, {192, 40}, {64, 32}, {160, 20}},  // over both far edges
+    {2, 128, {192, 40}, {64, 32}, {-24, -5}},  // and both near ones
+    {2, 128, {192, 40}, {64, 32}, {504, 8}},   // all outside
+    {2, 128, {20, 40}, {64, 16}, {0, 3}, 24},  // wider than the tensor, rows that end within 16 bytes
+    {2, 128, {20, 40}, {64, 16}, {-8, 3}, 24}, // also from the left
+    {2, 128, {20, 40}, {64, 16}, {0, 40}, 24}, // but not below the last row
+    {1, 0, {47, 8}, {64, 4}, {0, 2}, 48},      // one byte behind
+    {2, 0, {20, 40}, {8, 16}, {0, 3}, 24},     // nor where boxes end inside
     {2, 128, {24, 40}, {64, 16}, {0, 3}},
     {2, 64, {96, 40}, {32, 24}, {64, 20}},
     {2, 32, {96, 40}, {16, 24}, {88, 20}},
@@ -160,7 +165,9 @@ TEST_CASE("TMA stores: ranks 1 to 5, all swizzles, nothing outside") {
     auto p = program(storeKernel(rank, bytes, "store"), "sm_90a", 64, kBox + bytes);
     const std::vector<uint8_t> data = randomBytes(bytes, bytes);
     std::vector<uint8_t> expected(tensorBytes(s), 0xa5);
+    bool cut = false; // a row, by the tensor's end
     forEachElement(s, [&](unsigned byte, int64_t element) {
+      cut |= element >= 0 && s.at[0] + s.box[0] > s.shape[0];
       if (element >= 0)
         for (unsigned i = 0; i < s.elementBytes; ++i)
           expected[size_t(element) * s.elementBytes + i] = data[swizzledByte(byte + i, s.swizzle)];
@@ -170,10 +177,13 @@ TEST_CASE("TMA stores: ranks 1 to 5, all swizzles, nothing outside") {
       uint8_t *tensor = static_cast<uint8_t *>(memory.allocate(tensorBytes(s))), *in = upload(memory, data);
       memory.fill(tensor, 0xa5, tensorBytes(s));
       auto result = launch(*p, config, paramsAt(s.at, s.map(tensor), in), memory);
-      if (s.pitch) // the hardware writes the last 16 bytes of a row whole
+      if (*std::min_element(s.at.begin(), s.at.end()) < 0)
+        return checkFinding(result, FindingKind::InvalidOperation, "a TMA store takes no negative coordinate");
+      if (s.pitch && cut) // the hardware writes the last 16 bytes of a row whole
         return checkFinding(result, FindingKind::InvalidOperation,
-                            "rows of the tensor have 40 bytes, no multiple of 16: a TMA store to the end of a row "
-                            "writes 8 bytes behind it");
+                            "rows of the tensor have " + std::to_string(s.shape[0] * s.elementBytes) +
+                                " bytes, no multiple of 16: a TMA store to the end of a row writes " +
+                                (s.elementBytes == 1 ? "1 byte behind it" : "8 bytes behind it"));
       CHECK_MESSAGE(result.ok(), text(result));
       CHECK(download(memory, tensor, tensorBytes(s)) == expected);
     });
@@ -321,6 +331,11 @@ TEST_CASE("TMA: what is touched in flight, under every schedule") {
        "TMA store of 1024 bytes at shared offset 1024" + reads},
       {FindingKind::InFlight, expect(1024) + load(),
        "the kernel ends with this TMA load in flight: no wait has seen its mbarrier's phase complete"},
+      {FindingKind::InFlight,
+       "  call void @tlx.nv.cp.async.cg.16(ptr addrspace(3) %box, ptr addrspace(1) %x, i32 16)\n" + kProxyFence +
+           kLoaded,
+       "TMA load of 1024 bytes at shared offset 1024 touches a cp.async destination in flight: no wait covers the copy "
+       "yet"},
       // The source of a store.
       {FindingKind::SlotOverrun, kLoaded + store() + kCommit + kWrite + kWait,
        "write of 4 bytes at shared offset 1024 which tlx.nv.tma.store.2d (k.tlx:13:1) may still read: no "
@@ -482,6 +497,11 @@ TEST_CASE("TMA: the rules of boxes, maps and memory") {
        {64, 8},
        load("s"),
        "TMA load of 1024 bytes at shared offset 0 touches an mbarrier"},
+      {FindingKind::MbarrierMisuse,
+       128,
+       {64, 8},
+       expect(1024) + load() + "  call void @tlx.nv.mbarrier.inval(ptr addrspace(3) %s)\n",
+       "the mbarrier at shared offset 0 is invalidated while a TMA load will arrive at it"},
   };
   for (const Case &c : cases) {
     CAPTURE(c.message);
