@@ -48,7 +48,7 @@ GUARD, POISON = 0xA5, 0xFF
 S_BARRIER, S_NOP = 0xBF8A0000, 0xBF800000
 
 # What the emulator of tinygrad (2026-08-22) is known to do wrong or to refuse: key: (what the code object has then, whether it may reach any address,
-# why the failure is not ours). bench/results/*-cdna-emulator.md has the evidence. Cases name the keys.
+# why the failure is not ours). bench/results/*-emulator*.md have the evidence. Cases name the keys.
 HIGH = r"v(12[89]|1[3-9]\d|2\d\d)"
 LIMITS = {
     "acc": (r"v_mfma_\w+ \S+ (a\[|\S+ a\[)|\bds_write\w* v\d+, a", False,
