@@ -21,6 +21,7 @@ import pathlib
 import platform
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -313,6 +314,7 @@ def main():
     options.build = options.build.resolve()
     options.ptxas = find_ptxas(options)
     load = os.getloadavg()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what `timeout` sends
     with tempfile.TemporaryDirectory() as scratch:
         options.scratch = pathlib.Path(scratch)
         contenders = [Ours(options)] + ([Triton(options)] if options.triton_python else [])

@@ -103,7 +103,7 @@ std::optional<uint64_t> reference(uint64_t bits, Scalar from, Scalar to, bool to
     const unsigned w = ir::scalarBits(from);
     APSInt v(APInt(w, bits, false, true), !ir::isSignedInt(from));
     if (to == Scalar::I1) return v != 0;
-    if (ir::isInt(to)) return mask(uint64_t(v.getExtValue()));
+    if (ir::isInt(to)) return mask(v.extOrTrunc(64).getZExtValue());
     APFloat f(APFloat::IEEEquad());
     f.convertFromAPInt(v, v.isSigned(), APFloat::rmNearestTiesToEven); // exact
     return finish(f);
@@ -119,7 +119,7 @@ std::optional<uint64_t> reference(uint64_t bits, Scalar from, Scalar to, bool to
   APSInt v(width, !ir::isSignedInt(to));
   bool exact;
   f.convertToInteger(v, APFloat::rmTowardZero, &exact); // saturates
-  return mask(uint64_t(v.getExtValue()));
+  return mask(v.extOrTrunc(64).getZExtValue());
 }
 
 Bits samples(Scalar s, size_t n, unsigned seed) {
