@@ -43,6 +43,11 @@ def pick(work, target, element, sizes, table=None):
     raise KeyError(f"no rule of {work} fits {target} {element} {sizes}")
 
 
+def others(problem, table=None):
+    """Further entries that do the work `problem`."""
+    return [name for name, entry in (table or json.loads(FILE.read_text())).items() if name != "about" and entry.get("problem") == problem]
+
+
 def main():
     if len(sys.argv) < 4:
         sys.exit(__doc__)

@@ -27,13 +27,14 @@ def check():
         for rule in entry["rules"]:
             for target in rule.get("targets", TARGETS):
                 type_ = rule.get("types", TYPES[:1])[0]
-                work = works.Work(kind, type_, _sizes(kind, rule))
+                problem = entry.get("problem", kind)
+                work = works.Work(problem, type_, _sizes(problem, rule))
                 config = configs.pick(kind, target, type_, ours.rule_sizes(work))
                 if (config.kernel, config.params) != (rule["kernel"], rule["params"]):
                     continue  # an earlier rule is for this target
                 one = {"work": work.name, "target": target, "kernel": config.kernel, "params": config.params}
                 try:
-                    metadata = ours.compile_work(library, None, target, work)[0].metadata
+                    metadata = ours.compile_work(library, None, target, work, config)[0].metadata
                     one |= {"shared_bytes": metadata.get("shared_bytes"), **metadata.get("resources", {})}
                 except RuntimeError as error:
                     one["problem"] = str(error)[:600]

@@ -112,6 +112,16 @@ class Tlxjit:
         seen = dict(data)
         if work.kind == "attention":  # [batch * heads, seq, D]
             seen |= {name: data[name].flatten(0, 1) for name in ("q", "k", "v", "out")}
+        calls = {"tlxjit": self._bound(work, data, seen, config)}
+        for name in ours.configs.others(work.kind) if config is None else []:
+            try:
+                other = ours.configs.pick(name, self.target, work.type, ours.rule_sizes(work))
+            except KeyError:
+                continue
+            calls[f"tlxjit {name}"] = self._bound(work, data, seen, other)
+        return calls
+
+    def _bound(self, work, data, seen, config):
         launch, metadata, config = ours.launcher(self.library, self.device, self.target, work, seen,
                                                  torch.cuda.get_device_properties(0).multi_processor_count, config)
 
@@ -120,7 +130,7 @@ class Tlxjit:
             return data["out"]
         call.note = {"kernel": config.kernel, "params": ours.params_of(work, config), "shared_bytes": metadata.get("shared_bytes"),
                      **metadata.get("resources", {})}
-        return {"tlxjit": call}
+        return call
 
 
 class Triton:

@@ -11,7 +11,7 @@ namespace tlx::codegen {
 /// Warp 0 enters, which the assembler sees to be the same for all its lanes; it waits as a whole, and one lane does the rest. (With the wait
 /// under the elected lane's branch, the loop around it would be divergent code.)
 void Generator::emitSingle(const ir::Op &op) {
-  Value *enters = b.CreateICmpEQ(warpIndex(), b.getInt32(0));
+  Value *enters = scope.warps == 1 ? b.getTrue() : b.CreateICmpEQ(warpIndex(), b.getInt32(0));
   if (op.numOperands()) enters = b.CreateAnd(enters, scalarOperand(op, 0));
   emitIf(enters, [&] {
     ir::Op *next = op.body().front();
@@ -57,7 +57,9 @@ void Generator::emitBarrierOp(const ir::Op &op) {
     device("tlx.nv.mbarrier.arrive.expect.tx", {barrier, b.getInt32(unsigned(op.intAttr(ir::Attr::bytes)))});
     return;
   case ir::Opcode::BarrierArrive: {
-    auto arrive = [&] { device("tlx.nv.mbarrier.arrive", {barrier, b.getInt32(1)}); };
+    auto arrive = [&] {
+      device("tlx.nv.mbarrier.arrive", {barrier, b.getInt32(unsigned(op.intAttr(ir::Attr::arrivals, 1)))});
+    };
     Value *condition = op.numOperands() > 1 ? scalarOperand(op, 1) : nullptr;
     if (insideSingle) return emitIf(condition, arrive);
     // One lane speaks for its warp, behind what the others did.

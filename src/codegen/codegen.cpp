@@ -27,6 +27,7 @@ std::unique_ptr<llvm::Module> Generator::run() {
   findAccumulators();
   emitBlock(module.kernel.body);
   if (!b.GetInsertBlock()->getTerminator()) b.CreateRetVoid();
+  emitWorkers();
   metadata.sharedBytes = module.kernel.sharedBytes;
   function->addFnAttr("tlx.shared-bytes", std::to_string(metadata.sharedBytes));
   if (debug) debug->finalize();
@@ -53,7 +54,7 @@ bool Generator::makeKernel() {
   metadata.symbol = symbolOf(kernel.name);
   metadata.target = target.name;
   metadata.warpSize = kernel.warpSize;
-  metadata.numWarps = kernel.numWarps;
+  metadata.numWarps = ir::launchWarps(kernel);
   metadata.facts = kernel.facts;
   metadata.args.clear();
   metadata.hidden.clear();
@@ -125,13 +126,18 @@ bool Generator::makeKernel() {
     function->addParamAttr(i, Attribute::getWithAlignment(context, Align(kTensorMapAlign)));
   }
   function->addFnAttr("tlx.kernel");
-  function->addFnAttr("tlx.threads", std::to_string(threads()));
+  function->addFnAttr("tlx.threads", std::to_string(metadata.numWarps * metadata.warpSize));
   function->setDoesNotThrow();
   if (options.lineInfo) makeDebugInfo();
 
-  prologue = BasicBlock::Create(context, "entry", function);
-  BasicBlock *body = BasicBlock::Create(context, "body", function);
-  b.SetInsertPoint(prologue);
+  BasicBlock *entry = BasicBlock::Create(context, "entry", function), *body = newBlock("body");
+  const_cast<ir::Block &>(kernel.body).walk([&](ir::Op &op) {
+    if (op.is(ir::Opcode::AsyncTasks)) taskRegions.push_back(&op);
+    if (op.is(ir::Opcode::NamedBarrier)) usedBarriers |= 1u << op.intAttr(ir::Attr::id);
+  });
+  scope.warps = kernel.numWarps;
+  scope.prologue = taskRegions.empty() ? entry : newBlock("own");
+  b.SetInsertPoint(entry);
   b.SetCurrentDebugLocation(debugLoc(kernel.loc));
   for (unsigned i = 0; i < kernel.body.numArgs(); ++i) {
     const ir::Value *arg = kernel.body.arg(i);
@@ -148,6 +154,11 @@ bool Generator::makeKernel() {
   for (const Fact &fact : kernel.facts)
     if (fact.noalias && fact.program.size() == 1 && fact.program[0].op == Fact::Op::Arg)
       function->addParamAttr(firstParam[size_t(fact.program[0].value)], Attribute::NoAlias);
+  if (scope.prologue != entry) { // emitWorkers makes it a branch
+    b.CreateBr(scope.prologue);
+    b.SetInsertPoint(scope.prologue);
+    allBarrier = freeBarrier();
+  }
   b.CreateBr(body);
   b.SetInsertPoint(body);
   return true;
@@ -269,7 +280,14 @@ void Generator::emitIf(Value *condition, function_ref<void()> emit) {
 
 Value *Generator::inPrologue(function_ref<Value *()> emit) {
   IRBuilderBase::InsertPointGuard guard(b);
-  b.SetInsertPoint(prologue->getTerminator());
+  b.SetInsertPoint(scope.prologue->getTerminator());
+  b.SetCurrentDebugLocation(debugLoc(module.kernel.loc));
+  return emit();
+}
+
+Value *Generator::atEntry(function_ref<Value *()> emit) {
+  IRBuilderBase::InsertPointGuard guard(b);
+  b.SetInsertPoint(function->getEntryBlock().getTerminator());
   b.SetCurrentDebugLocation(debugLoc(module.kernel.loc));
   return emit();
 }
@@ -332,6 +350,8 @@ void Generator::emitOp(const ir::Op &op) {
     return emitLocalStore(op);
   case Opcode::LocalTrans:
     return set(op.result(), operand(op, 0)); // the layout of the type says it all
+  case Opcode::LocalSlice:
+    return emitLocalSlice(op);
   case Opcode::AsyncCopy:
     return emitAsyncCopy(op);
   case Opcode::AsyncCommit:
@@ -355,6 +375,10 @@ void Generator::emitOp(const ir::Op &op) {
   case Opcode::AsyncStoreCommit:
   case Opcode::AsyncStoreWait:
     return emitAsyncStore(op);
+  case Opcode::AsyncTasks:
+    return emitAsyncTasks(op);
+  case Opcode::NamedBarrier:
+    return emitNamedBarrier(op);
   case Opcode::FenceProxy:
     device("tlx.nv.fence.proxy.async", {});
     return;

@@ -50,13 +50,28 @@ private:
   llvm::Value *device(llvm::StringRef name, llvm::ArrayRef<llvm::Value *> args);
   llvm::Value *intrinsic(llvm::Intrinsic::ID id, llvm::ArrayRef<llvm::Value *> args);
   bool nvidia() const { return target.vendor == features::Vendor::Nvidia; }
-  unsigned threads() const { return module.kernel.numWarps * module.kernel.warpSize; }
+  /// Of the code that is being emitted: a task's, or the kernel's own.
+  unsigned threads() const { return scope.warps * module.kernel.warpSize; }
   unsigned laneBits() const { return llvm::Log2_32(module.kernel.warpSize); }
   unsigned threadBits() const { return llvm::Log2_32(threads()); }
   /// Runs `emit` in a block that threads enter where `condition` holds (null: all threads, no block).
   void emitIf(llvm::Value *condition, llvm::function_ref<void()> emit);
   /// Runs `emit` with the builder in the prologue: what depends on the thread alone is computed there once.
   llvm::Value *inPrologue(llvm::function_ref<llvm::Value *()> emit);
+  /// The same at the function's entry, for all scopes: allocas, what dispatch needs.
+  llvm::Value *atEntry(llvm::function_ref<llvm::Value *()> emit);
+
+  // --- tasks.cpp: warps that run different code
+  void emitAsyncTasks(const ir::Op &op);
+  void emitTask(const ir::Op &task, bool followed);
+  void emitWorkers();
+  void emitNamedBarrier(const ir::Op &op);
+  void changeRegisters(int64_t from, int64_t to);
+  void meetAll();
+  unsigned freeBarrier();
+  std::vector<const ir::Op *> taskRegions; // async_tasks, in order
+  unsigned usedBarriers = 0;               // named barriers, a bit each
+  unsigned allBarrier = 0;                 // where all warps of the CTA meet
 
   // --- threads.cpp: thread ids and what layouts make of them -------------------------------------------------------
   llvm::Value *threadId();
@@ -201,6 +216,7 @@ private:
   llvm::Value *address(const Addresses &addresses, unsigned index, AddressCache &cache);
   void emitLocalAlloc(const ir::Op &op);
   void emitSubView(const ir::Op &op);
+  void emitLocalSlice(const ir::Op &op);
   void emitLocalLoad(const ir::Op &op);
   void emitLocalStore(const ir::Op &op);
   void storeRegisters(const ir::Op &op, const ir::Value *buffer, Regs values, ir::Type element,
@@ -303,8 +319,21 @@ private:
   std::unique_ptr<llvm::Module> out;
   llvm::IRBuilder<> b;
   llvm::Function *function = nullptr;
-  llvm::BasicBlock *prologue = nullptr;
   std::array<llvm::Value *, 3> gridArgs{};
+
+  /// Threads that run the same code: the kernel's own, or a task's. What depends on the thread alone is computed once, in the scope's
+  /// prologue.
+  struct Scope {
+    unsigned warps = 0, start = 0; // the first warp
+    llvm::BasicBlock *prologue = nullptr;
+    std::optional<unsigned> barrier;                        // its named barrier
+    llvm::DenseMap<unsigned, llvm::Value *> prologueValues; // by the keys of threads.cpp
+    std::map<std::vector<int64_t>, ThreadPart> threadParts;
+    std::map<AddressKey, LocalPlan> localPlans;
+    llvm::Value *wave = nullptr; // the warp's number, uniform
+    std::map<std::pair<const ir::Value *, unsigned>, DirectBase> directBases;
+  } scope;
+  llvm::Value *rawThread = nullptr, *rawWarp = nullptr; // in the CTA
 
   std::unique_ptr<llvm::DIBuilder> debug;
   llvm::DISubprogram *subprogram = nullptr;
@@ -312,13 +341,8 @@ private:
 
   llvm::BumpPtrAllocator arena;
   llvm::DenseMap<const ir::Value *, Regs> values;
-  llvm::DenseMap<unsigned, llvm::Value *> prologueValues; // by the keys of threads.cpp
-  std::map<std::vector<int64_t>, ThreadPart> threadParts;
   llvm::DenseMap<const layout::TileLayout *, std::vector<unsigned>> canonical;
   llvm::DenseMap<const layout::TileLayout *, std::vector<int>> elementRegisters;
-  std::map<AddressKey, LocalPlan> localPlans;
-  llvm::Value *wave = nullptr; // the warp's number, uniform
-  std::map<std::pair<const ir::Value *, unsigned>, DirectBase> directBases;
   llvm::DenseMap<const ir::Value *, RegList> accumulators;
   std::map<std::pair<const layout::TileLayout *, bool>, std::vector<AccumulatorBlock>>
       blocksOf; // by layout, and whether of floats

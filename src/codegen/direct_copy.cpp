@@ -20,16 +20,16 @@ enum : unsigned { kNoVm = 63, kNoLgkm = 15 }; // tlx.amd.s.waitcnt: do not wait
 } // namespace
 
 Value *Generator::waveId() {
-  if (module.kernel.numWarps == 1) return b.getInt32(0);
-  if (!wave) {
+  if (scope.warps == 1) return b.getInt32(0);
+  if (!scope.wave) {
     Value *thread = threadId();
-    wave = inPrologue([&] { return device("tlx.amd.readfirstlane", {b.CreateLShr(thread, laneBits())}); });
+    scope.wave = inPrologue([&] { return device("tlx.amd.readfirstlane", {b.CreateLShr(thread, laneBits())}); });
   }
-  return wave;
+  return scope.wave;
 }
 
 const Generator::DirectBase &Generator::directBase(const ir::Op &op, const ir::Value *tile, unsigned vec) {
-  DirectBase &base = directBases[{tile, vec}];
+  DirectBase &base = scope.directBases[{tile, vec}];
   for (const ir::Block *block = op.parent(); block && base.block;
        block = block->parentOp() ? block->parentOp()->parent() : nullptr)
     if (block == base.block) return base; // made there, before

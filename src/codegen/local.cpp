@@ -33,6 +33,18 @@ void Generator::emitSubView(const ir::Op &op) {
   set(op.result(), regs);
 }
 
+/// The view's layout counts from its own start.
+void Generator::emitLocalSlice(const ir::Op &op) {
+  ir::Type type = op.operand(0)->type;
+  if (!type.sharedLayout()) return fail(op, "the buffer has no layout");
+  layout::Coord at(op.listAttr(ir::Attr::offsets).begin(), op.listAttr(ir::Attr::offsets).end());
+  const int64_t bytes = type.sharedLayout()->offsetOf(at) * ir::scalarBytes(type.scalar());
+  RegList regs{b.CreateAdd(scalarOperand(op, 0), b.getInt32(unsigned(bytes)), "", true, true)};
+  if (bytes % 16 == 0)
+    regs.push_back(b.CreateAdd(bufferUnits(op.operand(0)), b.getInt32(unsigned(bytes / 16)), "", true, true));
+  set(op.result(), regs);
+}
+
 Generator::Addresses Generator::makeAddresses(const layout::AccessMap &map, unsigned bytes) {
   SmallVector<int64_t, 10> adds(threadBits());
   SmallVector<uint32_t, 10> xors(threadBits());
@@ -65,7 +77,7 @@ Generator::Addresses Generator::makeAddresses(const layout::AccessMap &map, unsi
 const Generator::LocalPlan *Generator::localPlan(const ir::Op &op, const layout::TileLayout *regs,
                                                  const layout::SharedLayout *mem, unsigned bits, bool matrices) {
   AddressKey key(regs, mem, bits, matrices);
-  if (auto it = localPlans.find(key); it != localPlans.end()) return &it->second;
+  if (auto it = scope.localPlans.find(key); it != scope.localPlans.end()) return &it->second;
   if (!regs || !mem) return fail(op, "no layout"), nullptr;
   LocalPlan plan;
   if (matrices) plan.matrix = layout::matrixPlan(*regs, *mem, bits);
@@ -77,7 +89,7 @@ const Generator::LocalPlan *Generator::localPlan(const ir::Op &op, const layout:
     plan.vector = layout::vectorPlan(*regs, *mem, bits);
     plan.addresses = makeAddresses(*map, bits / 8);
   }
-  return &(localPlans[key] = std::move(plan));
+  return &(scope.localPlans[key] = std::move(plan));
 }
 
 Value *Generator::address(const Addresses &addresses, unsigned index, AddressCache &cache) {
@@ -239,7 +251,12 @@ void Generator::emitAsync(const ir::Op &op) {
 void Generator::emitBarrier(const ir::Op *op) {
   if (op && op->hasAttr(ir::Attr::counted)) return emitCountedBarrier();
   if (nvidia()) {
-    device("tlx.nv.bar.sync", {b.getInt32(0), b.getInt32(threads())});
+    if (scope.warps == 1 && !taskRegions.empty()) {
+      device("tlx.nv.bar.warp.sync", {b.getInt32(~0u)});
+      return;
+    }
+    if (!scope.barrier) scope.barrier = freeBarrier();
+    device("tlx.nv.bar.sync", {b.getInt32(*scope.barrier), b.getInt32(threads())});
     return;
   }
   device("tlx.amd.fence.release", {});

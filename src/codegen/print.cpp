@@ -66,8 +66,7 @@ void Generator::printLine(StringRef format, ArrayRef<std::pair<Value *, ir::Type
     offsets.push_back(uint32_t(alignTo(bytes, size)));
     bytes = offsets.back() + size;
   }
-  Value *memory = inPrologue([&]() -> Value * {
-    b.SetInsertPoint(prologue, prologue->getFirstNonPHIIt());
+  Value *memory = atEntry([&]() -> Value * {
     AllocaInst *a = b.CreateAlloca(ArrayType::get(b.getInt8Ty(), bytes));
     a->setAlignment(Align(8));
     return a;

@@ -12,55 +12,68 @@ namespace {
 enum : unsigned { kThread, kLane, kSmemBase, kWarp, kElected, kLeader, kMaskIsZero = 1 << 16 };
 } // namespace
 
+/// In the scope: the lower bits of the number in the CTA where the scope starts at a multiple of its size.
 Value *Generator::threadId() {
-  if (Value *v = prologueValues.lookup(kThread)) return v;
-  return prologueValues[kThread] =
-             inPrologue([&] { return device(nvidia() ? "tlx.nv.tid.x" : "tlx.amd.workitem.id.x", {}); });
+  if (Value *v = scope.prologueValues.lookup(kThread)) return v;
+  if (!rawThread) rawThread = atEntry([&] { return device(nvidia() ? "tlx.nv.tid.x" : "tlx.amd.workitem.id.x", {}); });
+  if (!scope.start && taskRegions.empty()) return scope.prologueValues[kThread] = rawThread;
+  return scope.prologueValues[kThread] = inPrologue([&] {
+           if (!scope.start && scope.warps == module.kernel.numWarps) return rawThread;
+           return scope.start % scope.warps ? b.CreateSub(rawThread, b.getInt32(scope.start * module.kernel.warpSize))
+                                            : b.CreateAnd(rawThread, threads() - 1);
+         });
 }
 
 Value *Generator::laneId() {
-  if (Value *v = prologueValues.lookup(kLane)) return v;
+  if (Value *v = scope.prologueValues.lookup(kLane)) return v;
   Value *thread = threadId();
-  return prologueValues[kLane] = inPrologue([&] { return b.CreateAnd(thread, module.kernel.warpSize - 1); });
+  return scope.prologueValues[kLane] = inPrologue([&] { return b.CreateAnd(thread, module.kernel.warpSize - 1); });
 }
 
 /// Through a shuffle, so that the assembler knows it is the same in all lanes.
 Value *Generator::warpIndex() {
-  if (Value *v = prologueValues.lookup(kWarp)) return v;
-  Value *thread = threadId();
-  return prologueValues[kWarp] = inPrologue([&] {
-           return device("tlx.nv.shfl.idx", {b.getInt32(~0u), b.CreateLShr(thread, laneBits()), b.getInt32(0)});
-         });
+  if (Value *v = scope.prologueValues.lookup(kWarp)) return v;
+  if (scope.warps == 1) return scope.prologueValues[kWarp] = b.getInt32(0);
+  if (!rawWarp) {
+    Value *thread = threadId(); // makes rawThread
+    (void)thread;
+    rawWarp = atEntry([&] {
+      return device("tlx.nv.shfl.idx", {b.getInt32(~0u), b.CreateLShr(rawThread, laneBits()), b.getInt32(0)});
+    });
+  }
+  if (!scope.start) return scope.prologueValues[kWarp] = rawWarp;
+  return scope.prologueValues[kWarp] = inPrologue([&] { return b.CreateSub(rawWarp, b.getInt32(scope.start)); });
 }
 
 /// Elected once: the same lane for the whole kernel, since bulk groups belong to a thread.
 Value *Generator::elected() {
-  if (Value *v = prologueValues.lookup(kElected)) return v;
-  return prologueValues[kElected] = inPrologue([&] { return device("tlx.nv.elect", {}); });
+  if (Value *v = scope.prologueValues.lookup(kElected)) return v;
+  return scope.prologueValues[kElected] = inPrologue([&] { return device("tlx.nv.elect", {}); });
 }
 
 Value *Generator::leader() {
-  if (Value *v = prologueValues.lookup(kLeader)) return v;
+  if (Value *v = scope.prologueValues.lookup(kLeader)) return v;
   Value *warp = warpIndex(), *lane = elected();
-  return prologueValues[kLeader] = inPrologue([&] { return b.CreateAnd(b.CreateICmpEQ(warp, b.getInt32(0)), lane); });
+  return scope.prologueValues[kLeader] =
+             inPrologue([&] { return b.CreateAnd(b.CreateICmpEQ(warp, b.getInt32(0)), lane); });
 }
 
 Value *Generator::smemBase() {
-  if (Value *v = prologueValues.lookup(kSmemBase)) return v;
-  return prologueValues[kSmemBase] = inPrologue([&] { return device("tlx.smem.base", {}); });
+  if (Value *v = scope.prologueValues.lookup(kSmemBase)) return v;
+  return scope.prologueValues[kSmemBase] = inPrologue([&] { return device("tlx.smem.base", {}); });
 }
 
 Value *Generator::threadMaskIsZero(unsigned mask) {
-  if (Value *v = prologueValues.lookup(kMaskIsZero + mask)) return v;
+  if (Value *v = scope.prologueValues.lookup(kMaskIsZero + mask)) return v;
   Value *thread = threadId();
-  return prologueValues[kMaskIsZero + mask] =
+  return scope.prologueValues[kMaskIsZero + mask] =
              inPrologue([&] { return b.CreateICmpEQ(b.CreateAnd(thread, mask), b.getInt32(0)); });
 }
 
 Generator::ThreadPart Generator::threadXor(ArrayRef<uint32_t> perBit) {
   std::vector<int64_t> key(perBit.begin(), perBit.end());
   key.push_back(-1); // apart from sums
-  if (auto it = threadParts.find(key); it != threadParts.end()) return it->second;
+  if (auto it = scope.threadParts.find(key); it != scope.threadParts.end()) return it->second;
 
   std::map<int, uint32_t> byDistance; // distance that bits move up → mask of source bits
   uint32_t possible = 0;
@@ -73,7 +86,7 @@ Generator::ThreadPart Generator::threadXor(ArrayRef<uint32_t> perBit) {
   ThreadPart part{nullptr, possible};
   if (byDistance.empty()) {
     part.value = b.getInt32(0);
-    return threadParts[key] = part;
+    return scope.threadParts[key] = part;
   }
   Value *thread = threadId();
   part.value = inPrologue([&]() -> Value * {
@@ -96,13 +109,13 @@ Generator::ThreadPart Generator::threadXor(ArrayRef<uint32_t> perBit) {
     }
     return sum;
   });
-  return threadParts[key] = part;
+  return scope.threadParts[key] = part;
 }
 
 Value *Generator::threadSum(ArrayRef<int64_t> perBit) {
   std::vector<int64_t> key(perBit.begin(), perBit.end());
   key.push_back(-2);
-  if (auto it = threadParts.find(key); it != threadParts.end()) return it->second.value;
+  if (auto it = scope.threadParts.find(key); it != scope.threadParts.end()) return it->second.value;
   Value *sum = b.getInt32(0);
   if (any_of(perBit, [](int64_t v) { return v != 0; })) {
     Value *thread = threadId();
@@ -125,7 +138,7 @@ Value *Generator::threadSum(ArrayRef<int64_t> perBit) {
       return total;
     });
   }
-  threadParts[key] = {sum, 0};
+  scope.threadParts[key] = {sum, 0};
   return sum;
 }
 

@@ -75,7 +75,7 @@ void Generator::findAccumulators() {
       if (blocks.empty()) continue; // reported at the dot
       llvm::Type *element = ir::isFloat(v->type.scalar()) ? b.getFloatTy() : b.getInt32Ty();
       for (const AccumulatorBlock &block : blocks)
-        own.push_back(inPrologue([&] { return b.CreateAlloca(ArrayType::get(element, block.registers.size())); }));
+        own.push_back(atEntry([&] { return b.CreateAlloca(ArrayType::get(element, block.registers.size())); }));
     }
     accumulators[v] = own;
   }
@@ -83,7 +83,7 @@ void Generator::findAccumulators() {
 
 std::optional<features::WgmmaPlan> Generator::wgmmaPlan(ir::Type acc, int64_t k, unsigned operandBits) {
   return features::planWgmma(acc.shape()[0], acc.shape()[1], k, operandBits, !ir::isFloat(acc.scalar()),
-                             module.kernel.numWarps);
+                             acc.layout() ? acc.layout()->warps() : 0);
 }
 
 /// The blocks of m64 x n that make the tile of one warpgroup, columns first, with the tile's registers in the fragment's order.

@@ -52,6 +52,12 @@ struct Target {
 llvm::ArrayRef<Target> allTargets();
 const Target *findTarget(std::string_view name);
 
+/// Registers a thread has at launch where `warps` warps share the file: what setmaxnreg moves around (NVIDIA).
+inline int64_t launchRegisters(unsigned warps) {
+  const int64_t each = 65536 / (int64_t(warps) * 32) / 8 * 8;
+  return each < 256 ? each : 256;
+}
+
 /// All instructions of a target for operand types, best first.
 llvm::ArrayRef<MmaInstruction> mmaInstructions(const Target &target, MmaType a, MmaType b);
 inline llvm::ArrayRef<MmaInstruction> mmaInstructions(const Target &target, MmaType operand) {

@@ -84,25 +84,25 @@ uint64_t MatrixDescriptor::bits() const {
 
 std::optional<MatrixDescriptor> matrixDescriptor(const layout::SharedLayout &layout, unsigned bits) {
   if (layout.rank() != 2) return std::nullopt;
-  const int64_t rows = layout.shape()[0], depth = layout.shape()[1];
-  for (unsigned swizzle : {128u, 64u, 32u}) {
-    MatrixDescriptor d;
-    d.swizzle = swizzle;
-    d.stride = 8 * swizzle; // 8 rows of the pattern
-    // Along k: an instruction's 32 bytes lie inside the pattern's row, there is no other pattern to lead to.
-    if (auto l = layout::messageLayout({rows, depth}, bits, swizzle); l && *l == layout) {
-      d.leading = 16;
-      return d;
-    }
-    // Across k: the patterns of further columns follow after all rows of k. 16-bit types only.
-    if (auto l = layout::messageLayout({depth, rows}, bits, swizzle);
-        l && bits == 16 && l->transposed({1, 0}) == layout) {
-      d.transposed = true;
-      d.leading = uint32_t(depth * swizzle);
-      return d;
-    }
+  MatrixDescriptor d;
+  auto form = [&](const layout::SharedLayout &l) {
+    const auto swizzle = layout::messageSwizzle(l, bits);
+    if (!swizzle || !*swizzle) return false;
+    d.swizzle = *swizzle;
+    d.stride = 8 * *swizzle; // 8 rows of the pattern
+    return true;
+  };
+  // Along k: an instruction's 32 bytes lie inside the pattern's row, there is no other pattern to lead to.
+  if (form(layout)) {
+    d.leading = 16;
+    return d;
   }
-  return std::nullopt;
+  // Across k: the patterns of further columns lie behind all rows of k. 16-bit types only.
+  const layout::SharedLayout across = layout.transposed({1, 0});
+  if (bits != 16 || !form(across)) return std::nullopt;
+  d.transposed = true;
+  d.leading = uint32_t(across.boxStride()[1] * bits / 8);
+  return d;
 }
 
 } // namespace tlx::features

@@ -256,4 +256,26 @@ std::vector<Op *> Block::ops() const {
   return v;
 }
 
+Op *taskOf(const Op &op) {
+  Op *around = op.parentOp();
+  while (around && !around->is(Opcode::Task)) around = around->parentOp();
+  return around;
+}
+
+unsigned warpsOf(const Module &module, const Op &op) {
+  const Op *task = op.is(Opcode::Task) ? &op : taskOf(op);
+  return task ? unsigned(task->intAttr(Attr::warps)) : module.kernel.numWarps;
+}
+
+unsigned launchWarps(const Kernel &kernel) {
+  int64_t warps = kernel.numWarps;
+  bool budgets = false;
+  const_cast<Block &>(kernel.body).walk([&](Op &op) {
+    if (!op.is(Opcode::Task)) return;
+    warps = std::max(warps, op.intAttr(Attr::start) + op.intAttr(Attr::warps));
+    budgets |= op.intAttr(Attr::registers) != 0;
+  });
+  return unsigned(budgets ? (warps + 3) / 4 * 4 : warps); // setmaxnreg is a whole warpgroup's
+}
+
 } // namespace tlx::ir

@@ -227,7 +227,7 @@ public:
   Kernel() : body(nullptr) {}
   std::string name;
   Loc loc;
-  unsigned numWarps = 4;
+  unsigned numWarps = 4; // of what stands outside of tasks, and of default tasks
   unsigned warpSize = 32;
   unsigned sharedBytes = 0;                    // set by memory planning
   Block body;                                  // its arguments are the kernel's
@@ -243,6 +243,13 @@ public:
   Properties properties;
   Kernel kernel;
 };
+
+/// The task that `op` is part of; null outside of tasks.
+Op *taskOf(const Op &op);
+/// How many warps run `op`: those of its task, or the kernel's own.
+unsigned warpsOf(const Module &module, const Op &op);
+/// Of a launch: the kernel's own and those of tasks.
+unsigned launchWarps(const Kernel &kernel);
 
 /// Text form. `locations` prints each op's location, so that the text round-trips completely.
 struct PrintOptions {

@@ -105,6 +105,7 @@ private:
   bool hints(const Op &op);
   bool atomic(const Op &op);
   bool buffers(const Op &op);
+  bool slice(const Op &op);
   bool asyncCopy(const Op &op);
   bool allocation(const Op &op);
   bool dot(const Op &op);
@@ -140,10 +141,10 @@ bool Verifier::type(const Op &op, Type t) {
     if (!t.layout()) return fail(op, "a tile has no layout (the module says that all have)");
     if (t.layout()->shape() != t.shape()) return fail(op, "a tile's layout is one of another shape");
     // Every thread takes part in every layout, as a copy if there is nothing else for it.
-    if (t.layout()->lanes() != module.kernel.warpSize || t.layout()->warps() != module.kernel.numWarps)
+    if (t.layout()->lanes() != module.kernel.warpSize || t.layout()->warps() != warpsOf(module, op))
       return fail(op, "a layout is for " + std::to_string(t.layout()->warps()) + " warps of " +
-                          std::to_string(t.layout()->lanes()) + ", the kernel has " +
-                          std::to_string(module.kernel.numWarps) + " of " + std::to_string(module.kernel.warpSize));
+                          std::to_string(t.layout()->lanes()) + ", the " + (taskOf(op) ? "task" : "kernel") + " has " +
+                          std::to_string(warpsOf(module, op)) + " of " + std::to_string(module.kernel.warpSize));
   }
   if (t.isBuffer() && t.sharedLayout() && t.sharedLayout()->shape() != t.shape())
     return fail(op, "a buffer's layout is one of another shape");
@@ -409,6 +410,18 @@ bool Verifier::asyncCopy(const Op &op) {
   return !op.hasAttr(Attr::vec) || intAttr(op, Attr::vec, 1, 16);
 }
 
+bool Verifier::slice(const Op &op) {
+  Type from = op.operand(0)->type, to = op.result()->type;
+  if (!to.isBuffer() || to.scalar() != from.scalar() || to.space() != from.space() || from.depth() != 1 ||
+      to.depth() != 1 || to.rank() != from.rank())
+    return fail(op, "operand and result are buffers of depth 1 that differ in their shape only");
+  llvm::ArrayRef<int64_t> at = op.listAttr(Attr::offsets);
+  bool inside = at.size() == from.rank();
+  for (unsigned d = 0; inside && d < at.size(); ++d) inside = at[d] >= 0 && at[d] + to.shape()[d] <= from.shape()[d];
+  return need(op, inside, "'offsets' has an entry for each dimension, and the result lies inside the operand") &&
+         need(op, !from.sharedLayout() == !to.sharedLayout(), "both have a layout or none");
+}
+
 bool Verifier::buffers(const Op &op) {
   Type t = op.operand(0)->type;
   if (op.is(Opcode::SubView) && t.kind() == Type::Kind::Barrier)
@@ -432,6 +445,8 @@ bool Verifier::buffers(const Op &op) {
     return need(op, t.sharedLayout() && to.sharedLayout() && t.sharedLayout()->transposed(perm) == *to.sharedLayout(),
                 "the result's layout is the operand's, transposed");
   }
+  case Opcode::LocalSlice:
+    return slice(op);
   default: { // LocalLoad, LocalStore
     Type tile = op.is(Opcode::LocalLoad) ? op.result()->type : op.operand(1)->type;
     return need(op, t.depth() == 1, "the buffer has depth 1") &&
@@ -647,6 +662,7 @@ bool Verifier::rules(const Op &op) {
   case LocalLoad:
   case LocalStore:
   case LocalTrans:
+  case LocalSlice:
     return buffers(op);
   case AsyncCopy:
     return asyncCopy(op);

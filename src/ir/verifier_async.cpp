@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Rules of what works by itself: tensor descriptors, mbarriers, TMA and wgmma, and of the regions that one thread runs.
+#include "llvm/Support/MathExtras.h"
+
 #include "ir/descriptors.h"
 #include "ir/verifier_p.h"
 
@@ -147,6 +149,61 @@ struct AsyncRules {
     return need(good, "the results are tiles of the operands' types");
   }
 
+  bool tasks() {
+    const Op *around = op.parentOp();
+    while (around && !around->is(Opcode::AsyncTasks) && !around->is(Opcode::Single)) around = around->parentOp();
+    if (around) return check.fail(op, "stands inside another task or a single region");
+    const Op *first = op.body().front();
+    llvm::SmallVector<std::pair<int64_t, int64_t>, 4> taken;
+    for (const Op &task : op.body()) {
+      if (task.isTerminator()) continue;
+      if (!task.is(Opcode::Task)) return check.fail(task, "stands among the tasks of async_tasks");
+      const int64_t start = task.intAttr(Attr::start), end = start + task.intAttr(Attr::warps);
+      if (&task == first && (start != 0 || end != int64_t(check.module.kernel.numWarps)))
+        return check.fail(task, "the first task is the default one, on the kernel's own warps");
+      for (auto [from, to] : taken)
+        if (start < to && from < end) return check.fail(task, "two tasks have the same warps");
+      taken.push_back({start, end});
+    }
+    return need(!taken.empty(), "has a default task") && need(!op.body().numArgs(), "the region takes nothing") &&
+           need(!op.body().terminator()->numOperands(), "the region yields nothing");
+  }
+
+  bool task() {
+    if (!op.parentOp() || !op.parentOp()->is(Opcode::AsyncTasks)) return check.fail(op, "stands in async_tasks");
+    if (!check.intAttr(op, Attr::warps, 1, 64) || !check.intAttr(op, Attr::start, 0, 63)) return false;
+    if (op.hasAttr(Attr::registers) &&
+        (!check.intAttr(op, Attr::registers, 24, 256) || op.intAttr(Attr::registers) % 8))
+      return check.fail(op, "'registers' is a multiple of 8");
+    if (!llvm::isPowerOf2_64(uint64_t(op.intAttr(Attr::warps))))
+      return check.fail(op, "the number of warps is a power of two");
+    if (op.body().numArgs() || op.body().terminator()->numOperands())
+      return check.fail(op, "the region takes and yields nothing");
+    const Op *bad = nullptr;
+    const_cast<Block &>(op.body()).walk([&](Op &inner) {
+      for (Value *v : inner.operands())
+        if (!bad && v && v->type && v->type.isTile() && !inside(*v)) bad = &inner;
+    });
+    return !bad || check.fail(*bad, "uses a tile from outside of its task, which is in the registers of other warps");
+  }
+  /// `v` is made in the region of `op`.
+  bool inside(const Value &v) const {
+    const Op *at = v.def() ? v.def()->parentOp() : v.block()->parentOp();
+    while (at && at != &op) at = at->parentOp();
+    return at != nullptr;
+  }
+
+  bool arrive() {
+    if (!barrier(0) || !predicate(1)) return false;
+    if (op.hasAttr(Attr::arrivals) && !check.intAttr(op, Attr::arrivals, 1, kMaxArrivals)) return false;
+    return !op.intAttr(Attr::task) || need(!singleAround(op), "the task arrives, so all of it is there");
+  }
+
+  bool namedBarrier() {
+    return check.intAttr(op, Attr::id, 0, 15) && check.intAttr(op, Attr::threads, 1, 2048) &&
+           need(op.intAttr(Attr::threads) % check.module.kernel.warpSize == 0, "'threads' are whole warps");
+  }
+
   bool run() {
     if (isSingleIssuer(op.opcode) && !singleAround(op))
       return check.fail(op, "is done by one thread for all: it stands in a single region");
@@ -162,7 +219,13 @@ struct AsyncRules {
     case Opcode::BarrierExpect:
       return barrier(0) && check.intAttr(op, Attr::bytes, 1, kMaxBytes);
     case Opcode::BarrierArrive:
-      return barrier(0) && predicate(1);
+      return arrive();
+    case Opcode::AsyncTasks:
+      return tasks();
+    case Opcode::Task:
+      return task();
+    case Opcode::NamedBarrier:
+      return namedBarrier();
     case Opcode::BarrierWait:
       return barrier(0) && need(isScalarOf(type(1), Scalar::I32), "the phase is an i32");
     case Opcode::AsyncDescLoad:

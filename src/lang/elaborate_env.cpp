@@ -200,7 +200,10 @@ Val Elaborator::readCell(int cell) {
 }
 
 Val Elaborator::lookup(llvm::StringRef name, Loc loc) {
-  if (Binding *b = findLocal(name)) return b->cell >= 0 ? readCell(b->cell) : b->val;
+  if (Binding *b = findLocal(name)) {
+    if (b->cell >= 0 && cells[b->cell].taskCopy) return error(Diag::ElTaskVar, loc, name);
+    return b->cell >= 0 ? readCell(b->cell) : b->val;
+  }
   if (auto s = ir::scalarByName(name)) return Val::data(*s);
   if (!frames.empty() && frame().file)
     if (auto v = lookupFile(*frame().file, name, loc)) return *v;

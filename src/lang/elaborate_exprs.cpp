@@ -396,6 +396,12 @@ Val Elaborator::evalIndex(const Index &e) {
       return error(Diag::ElIndexRange, e.subscripts[0].loc, i.i, describe(v));
     return v.elems[size_t(i.i)];
   }
+  if (v.isBuffer() || v.isBarrier()) {
+    if (e.subscripts.size() != 1 || e.subscripts[0].kind != Subscript::At)
+      return error(Diag::ElIndexOne, e.loc, describe(v));
+    Val slot = value(*e.subscripts[0].value);
+    return slot.isPoison() ? slot : slotOf(v, slot, e.loc, e.subscripts[0].loc);
+  }
   bool grows = false;
   unsigned all = 0;
   for (const Subscript &s : e.subscripts) {

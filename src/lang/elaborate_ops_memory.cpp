@@ -24,14 +24,14 @@ llvm::ArrayRef<Builtin> memoryBuiltins() {
 }
 
 /// A string argument that is one of a few words; reports what they are.
-static std::optional<std::string> oneOf(Elaborator &e, const CallArgs &a, unsigned i, llvm::StringRef what,
-                                        std::initializer_list<const char *> words) {
+std::optional<std::string> Elaborator::oneOf(const CallArgs &a, unsigned i, llvm::StringRef what,
+                                             std::initializer_list<const char *> words) {
   std::string list;
   for (const char *word : words) {
     if (a.vals[i].is(Val::Kind::String) && a.vals[i].s == word) return a.vals[i].s;
     list += (list.empty() ? "\"" : ", \"") + std::string(word) + "\"";
   }
-  e.error(Diag::ElWord, a.locs[i], what, list);
+  error(Diag::ElWord, a.locs[i], what, list);
   return std::nullopt;
 }
 
@@ -88,7 +88,7 @@ static bool hints(Elaborator &e, const CallArgs &a, unsigned i, std::initializer
                   std::string &cache, std::string &eviction) {
   auto word = [&](unsigned at, llvm::StringRef what, std::initializer_list<const char *> words, std::string &out) {
     if (!a.has(at)) return true;
-    auto v = oneOf(e, a, at, what, words);
+    auto v = e.oneOf(a, at, what, words);
     if (v) out = *v;
     return v.has_value();
   };
@@ -157,8 +157,8 @@ Val Elaborator::opAtomic(CallArgs &a) {
   if (a.has(next)) ok &= (mask = maskOperand(a, next, pointer)) != nullptr;
   std::optional<std::string> order, scope;
   if (a.has(++next))
-    ok &= (order = oneOf(*this, a, next, "'order'", {"relaxed", "acquire", "release", "acq_rel"})).has_value();
-  if (a.has(++next)) ok &= (scope = oneOf(*this, a, next, "'scope'", {"cta", "gpu", "sys"})).has_value();
+    ok &= (order = oneOf(a, next, "'order'", {"relaxed", "acquire", "release", "acq_rel"})).has_value();
+  if (a.has(++next)) ok &= (scope = oneOf(a, next, "'scope'", {"cta", "gpu", "sys"})).has_value();
   if (!ok || !value) return Val::poison();
   ++operations;
   ir::Value *before = cas ? b().atomicCas(pointer, expected, value, mask) : b().atomicRmw(kind, pointer, value, mask);
@@ -169,38 +169,46 @@ Val Elaborator::opAtomic(CallArgs &a) {
 
 //===-- descriptors -----------------------------------------------------------------------------------------------===//
 
-using Offsets = llvm::SmallVector<ir::Value *, 5>;
-
-/// The offsets [m, k] of a block; nullopt after an error.
-static std::optional<Offsets> blockOffsets(Elaborator &e, const CallArgs &a, ir::Type desc) {
-  const Val &o = a.vals[1];
-  if (!o.is(Val::Kind::List) || o.elems.size() != desc.rank()) {
-    e.error(Diag::ElDescOffsets, a.locs[1], e.describe(a.vals[0]), desc.rank(),
-            o.is(Val::Kind::List) ? std::to_string(o.elems.size()) : e.describe(o));
+std::optional<llvm::SmallVector<ir::Value *, 5>> Elaborator::blockOffsets(const CallArgs &a, const Val &desc,
+                                                                          unsigned i) {
+  const Val &o = a.vals[i];
+  const unsigned rank = desc.v->type.rank();
+  if (!o.is(Val::Kind::List) || o.elems.size() != rank) {
+    error(Diag::ElDescOffsets, a.locs[i], describe(desc), rank,
+          o.is(Val::Kind::List) ? std::to_string(o.elems.size()) : describe(o));
     return std::nullopt;
   }
-  Offsets out;
+  llvm::SmallVector<ir::Value *, 5> out;
   for (const Val &v : o.elems) {
     const bool adapts = v.isLiteral() && v.isInt();
+    const Loc loc = v.loc.known() ? v.loc : a.locs[i];
     if (!v.isArithmetic() || v.isTile() || (!adapts && v.scalar() != Scalar::I32) || v.isFloat()) {
-      e.error(Diag::ElDescOffset, v.loc.known() ? v.loc : a.locs[1], e.describe(v));
+      error(Diag::ElDescOffset, loc, describe(v));
       return std::nullopt;
     }
-    const Loc loc = v.loc.known() ? v.loc : a.locs[1];
     if (adapts && v.i != int32_t(v.i)) {
-      e.error(Diag::ElDescOffsetRange, loc, v.i);
+      error(Diag::ElDescOffsetRange, loc, v.i);
       return std::nullopt;
     }
-    ir::Value *value = e.materializeAs(v, Scalar::I32, loc, "the offset of a block");
+    ir::Value *value = materializeAs(v, Scalar::I32, loc, "the offset of a block");
     if (!value) return std::nullopt;
     out.push_back(value);
   }
   return out;
 }
 
+std::optional<std::string> Elaborator::descReduce(const CallArgs &a, unsigned i, ir::Type desc) {
+  auto kind = oneOf(a, i, "'reduce'", {"add", "min", "max", "and", "or", "xor"});
+  if (!kind) return std::nullopt;
+  const Scalar type = desc.scalar();
+  const bool bits = *kind == "and" || *kind == "or" || *kind == "xor";
+  if (ir::isFloat(type) ? !bits && !ir::isFp8(type) : ir::scalarBits(type) >= 32) return kind;
+  error(Diag::ElDescReduce, a.locs[i], *kind, ir::scalarName(type));
+  return std::nullopt;
+}
+
 Val Elaborator::opDescLoad(CallArgs &a) {
-  ir::Type desc = a.vals[0].v->type;
-  auto offsets = blockOffsets(*this, a, desc);
+  auto offsets = blockOffsets(a, a.vals[0], 1);
   if (!offsets) return Val::poison();
   ++operations;
   return Val::runtime(b().descLoad(a.vals[0].v, *offsets));
@@ -208,7 +216,7 @@ Val Elaborator::opDescLoad(CallArgs &a) {
 
 Val Elaborator::opDescStore(CallArgs &a) {
   ir::Type desc = a.vals[0].v->type;
-  auto offsets = blockOffsets(*this, a, desc);
+  auto offsets = blockOffsets(a, a.vals[0], 1);
   if (!offsets) return Val::poison();
   const Val &v = a.vals[2];
   if (!v.isTile() || v.v->type.shape() != desc.shape() || !v.isArithmetic())
@@ -216,18 +224,10 @@ Val Elaborator::opDescStore(CallArgs &a) {
   if (v.scalar() != desc.scalar())
     return error(Diag::ElStoreType, a.locs[2], "the value", ir::scalarName(v.scalar()), describe(a.vals[0]),
                  "; convert it with .to(" + ir::scalarName(desc.scalar()).str() + ")");
-  std::string reduce;
-  if (a.has(3)) {
-    auto kind = oneOf(*this, a, 3, "'reduce'", {"add", "min", "max", "and", "or", "xor"});
-    if (!kind) return Val::poison();
-    const Scalar type = desc.scalar();
-    const bool bits = *kind == "and" || *kind == "or" || *kind == "xor";
-    const bool supported = ir::isFloat(type) ? !bits && !ir::isFp8(type) : ir::scalarBits(type) >= 32;
-    if (!supported) return error(Diag::ElDescReduce, a.locs[3], *kind, ir::scalarName(type));
-    reduce = *kind;
-  }
+  auto reduce = a.has(3) ? descReduce(a, 3, desc) : std::string();
+  if (!reduce) return Val::poison();
   ++operations;
-  b().descStore(a.vals[0].v, v.v, *offsets, reduce);
+  b().descStore(a.vals[0].v, v.v, *offsets, *reduce);
   return Val::unit();
 }
 

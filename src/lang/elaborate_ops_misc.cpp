@@ -30,7 +30,8 @@ llvm::ArrayRef<Builtin> miscBuiltins() {
 static const llvm::StringMap<const Builtin *> &allBuiltins() {
   static const llvm::StringMap<const Builtin *> kAll = [] {
     llvm::StringMap<const Builtin *> map;
-    for (auto table : {mathBuiltins(), shapeBuiltins(), memoryBuiltins(), reduceBuiltins(), miscBuiltins()})
+    for (auto table : {mathBuiltins(), shapeBuiltins(), memoryBuiltins(), reduceBuiltins(), miscBuiltins(),
+                       localBuiltins(), asyncBuiltins()})
       for (const Builtin &op : table) map[op.name] = &op;
     return map;
   }();
@@ -49,21 +50,13 @@ std::vector<std::string> operationNames() {
 }
 
 const char *futureOperation(llvm::StringRef name) {
-  constexpr const char *kPipeline = "write a loop with num_stages = …, and the compiler makes the pipeline";
-  constexpr const char *kPointers = "use pointers with load and store";
   return llvm::StringSwitch<const char *>(name)
-      .Cases({"async_tasks", "async_task", "async_task_replica_id"}, kPipeline)
-      .Cases({"local_alloc", "local_load", "local_store", "local_slice", "local_trans", "local_view"}, kPipeline)
-      .Cases({"alloc_barriers", "alloc_warp_barrier", "barrier_wait", "barrier_arrive", "barrier_expect_bytes"},
-             kPipeline)
-      .Cases({"async_load", "async_load_commit_group", "async_load_wait_group"}, kPipeline)
-      .Cases(
-          {"async_descriptor_load", "async_descriptor_store", "async_descriptor_store_wait", "make_tensor_descriptor"},
-          kPointers)
-      .Cases({"async_dot", "async_dot_wait", "dot_scaled"}, "use dot")
-      .Cases({"warp_any", "named_barrier_wait", "named_barrier_arrive", "fence_async_shared", "cluster_cta_rank",
-              "cluster_barrier"},
-             "leave it out")
+      .Cases({"local_gather", "local_scatter", "local_reinterpret", "local_reshape", "storage_alias_spec"},
+             "write a buffer with local_store and read it with local_load")
+      .Cases({"async_load", "async_load_commit_group", "async_load_wait_group"},
+             "write a loop with num_stages = …, and the compiler makes the copies, or use async_descriptor_load")
+      .Cases({"make_tensor_descriptor", "dot_scaled"}, "pass descriptors as arguments of the kernel; use dot")
+      .Cases({"warp_any", "cluster_cta_rank", "cluster_barrier"}, "leave it out")
       .Default(nullptr);
 }
 
@@ -88,7 +81,10 @@ Val Elaborator::opNumPrograms(CallArgs &a) {
   return axis ? Val::runtime(b().numPrograms(*axis)) : Val::poison();
 }
 Val Elaborator::opNumWarps(CallArgs &) {
-  return Val::integer(module->kernel.numWarps, Scalar::I32);
+  return Val::integer(numWarps(), Scalar::I32);
+}
+unsigned Elaborator::numWarps() const {
+  return task ? unsigned(task->intAttr(ir::Attr::warps)) : module->kernel.numWarps;
 }
 Val Elaborator::opWarpSize(CallArgs &) {
   return Val::integer(options.warpSize, Scalar::I32);

@@ -248,9 +248,10 @@ Val Elaborator::opRequireLayout(CallArgs &a) {
   auto parsed = layout::parseTileLayout(l.s, x->type.shape(), why);
   if (!parsed) return error(Diag::ElBadLayout, a.locs[1], describe(a.vals[0]), why);
   if (parsed->lanes() != options.warpSize && parsed->bits(layout::InDim::Lane) != 0)
-    return error(Diag::ElLayoutThreads, a.locs[1], plural(parsed->lanes(), "lane"), options.warpSize);
-  if (parsed->warps() != module->kernel.numWarps && parsed->bits(layout::InDim::Warp) != 0)
-    return error(Diag::ElLayoutThreads, a.locs[1], plural(parsed->warps(), "warp"), module->kernel.numWarps);
+    return error(Diag::ElLayoutThreads, a.locs[1], plural(parsed->lanes(), "lane"), options.warpSize, "the kernel");
+  if (parsed->warps() != numWarps() && parsed->bits(layout::InDim::Warp) != 0)
+    return error(Diag::ElLayoutThreads, a.locs[1], plural(parsed->warps(), "warp"), numWarps(),
+                 task ? "this task" : "the kernel");
   ++operations;
   return Val::runtime(b().requireLayout(x, l.s));
 }

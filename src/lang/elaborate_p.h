@@ -78,6 +78,8 @@ struct Val {
   bool isLiteral() const { return (isInt() || isFloat()) && !type; }
   bool isTile() const { return isRuntime() && v->type.isTile(); }
   bool isPointerLike() const { return isRuntime() && !v->type.isBuffer() && v->type.isPointerLike(); }
+  bool isBuffer() const { return isRuntime() && v->type.isBuffer(); }
+  bool isBarrier() const { return isRuntime() && v->type.kind() == ir::Type::Kind::Barrier; }
   bool isDesc() const { return isRuntime() && v->type.kind() == ir::Type::Kind::TensorDesc; }
   /// A number, at compile time or at run time, scalar or tile.
   bool isArithmetic() const;
@@ -125,6 +127,8 @@ llvm::ArrayRef<Builtin> shapeBuiltins();
 llvm::ArrayRef<Builtin> memoryBuiltins();
 llvm::ArrayRef<Builtin> reduceBuiltins();
 llvm::ArrayRef<Builtin> miscBuiltins();
+llvm::ArrayRef<Builtin> localBuiltins();
+llvm::ArrayRef<Builtin> asyncBuiltins();
 /// What a name that later versions will have can be replaced by today, or null if the name is not one of them.
 const char *futureOperation(llvm::StringRef name);
 
@@ -139,6 +143,7 @@ struct Cell {
   ir::Value *value = nullptr;
   ir::Type type; // null while unset
   bool poison = false;
+  bool taskCopy = false; ///< tasks assigned to copies of it: it has no value any more
 };
 
 struct Binding {
@@ -301,6 +306,11 @@ public:
   void checkLoopAttrs(const ast::For &s, std::optional<int64_t> &stages, std::optional<int64_t> &unroll);
   Flow unrolled(const ast::For &s, int64_t lo, int64_t step, int64_t trip, int64_t trips, ir::Scalar type);
 
+  //===-- elaborate_tasks.cpp
+  void asyncTasks(const ast::AsyncTasks &s);
+  void oneTask(const ast::AsyncTask &s, ir::Op &op, int64_t replica);
+  bool collectTasks(const ast::Block &body, std::vector<const ast::AsyncTask *> &tasks);
+
   //===-- elaborate_facts.cpp
   void requiresClause(llvm::ArrayRef<ast::ExprPtr> facts);
   void optionFacts();
@@ -386,6 +396,39 @@ public:
   Val opNumWarps(CallArgs &);
   Val opWarpSize(CallArgs &);
   Val opFactOnly(CallArgs &);
+  // elaborate_ops_local.cpp: buffers in shared memory
+  Val opLocalAlloc(CallArgs &);
+  Val opLocalView(CallArgs &);
+  Val opLocalSlice(CallArgs &);
+  Val opLocalTrans(CallArgs &);
+  Val opLocalLoad(CallArgs &);
+  Val opLocalStore(CallArgs &);
+  /// buf[slot], bar[slot]
+  Val slotOf(const Val &ring, const Val &slot, Loc loc, Loc slotLoc);
+  ir::Value *bufferOf(const CallArgs &a, unsigned i); ///< one buffer; null after an error
+  // elaborate_ops_async.cpp: barriers, TMA, wgmma
+  Val opAllocBarriers(CallArgs &);
+  Val opBarrierWait(CallArgs &);
+  Val opBarrierArrive(CallArgs &);
+  Val opBarrierExpect(CallArgs &);
+  Val opNamedBarrier(CallArgs &);
+  Val opFence(CallArgs &);
+  Val opAsyncDescLoad(CallArgs &);
+  Val opAsyncDescStore(CallArgs &);
+  Val opAsyncDescStoreWait(CallArgs &);
+  Val opAsyncDot(CallArgs &);
+  Val opAsyncDotWait(CallArgs &);
+  Val opTaskReplicaId(CallArgs &);
+  ir::Value *barrierOf(const CallArgs &a, unsigned i);                 ///< one barrier
+  std::optional<ir::Value *> predicate(const CallArgs &a, unsigned i); ///< null: always; nullopt after an error
+  /// The offsets [m, k] of a block of the descriptor `desc`; nullopt after an error.
+  std::optional<llvm::SmallVector<ir::Value *, 5>> blockOffsets(const CallArgs &a, const Val &desc, unsigned i);
+  /// reduce = of a store to `desc`; nullopt after an error.
+  std::optional<std::string> descReduce(const CallArgs &a, unsigned i, ir::Type desc);
+  /// A string argument that is one of a few words; reports what they are.
+  std::optional<std::string> oneOf(const CallArgs &a, unsigned i, llvm::StringRef what,
+                                   std::initializer_list<const char *> words);
+  unsigned numWarps() const; ///< of the task, or the kernel's
 
   Frame &frame() { return *frames.back(); }
 
@@ -404,7 +447,9 @@ public:
   std::vector<Cell> cells;
   std::set<std::tuple<uint16_t, uint32_t, uint32_t, uint32_t, std::string>> reported;
   bool lastWasNew = false;
-  bool aborted = false; ///< a limit was passed: nothing more is said
+  bool aborted = false;   ///< a limit was passed: nothing more is said
+  ir::Op *task = nullptr; ///< being elaborated
+  int64_t taskReplica = 0;
   unsigned steps = 0, depth = 0, operations = 0;
 };
 

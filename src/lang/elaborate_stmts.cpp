@@ -131,8 +131,9 @@ Flow Elaborator::stmt(const Stmt &s) {
   case StmtKind::Block:
     return block(cast<Block>(s));
   case StmtKind::AsyncTasks:
-  case StmtKind::AsyncTask:
-    error(Diag::ElFuture, s.loc, "async_tasks", futureOperation("async_tasks"));
+    asyncTasks(cast<AsyncTasks>(s));
+    return kFalls;
+  case StmtKind::AsyncTask: // the parser has said where it belongs
     return kFalls;
   }
   return kFalls;
@@ -181,7 +182,7 @@ void Elaborator::bindPattern(const Pattern &target, Val val, Loc loc, bool isVar
     int cell = newCell();
     if (!v.isPoison() && !v.isNumber() && !v.isRuntime()) {
       error(Diag::ElVarValue, loc, name.text, describe(v));
-    } else if (v.isDesc()) {
+    } else if (v.isDesc() || v.isBuffer() || v.isBarrier()) {
       error(Diag::ElVarValue, loc, name.text, describe(v));
     } else if (ir::Value *value = materialize(v, loc)) {
       cells[cell].value = value, cells[cell].type = value->type;
@@ -239,14 +240,14 @@ void Elaborator::assignTo(const Name &name, Val val, Loc loc) {
     v = materialize(val, loc);
   }
   // After a wrong assignment the variable keeps its value: the type is known, so what follows can be checked.
-  if (v) cells[cell].value = v;
+  if (v) cells[cell].value = v, cells[cell].taskCopy = false;
 }
 
 void Elaborator::assign(const Assign &s) {
   if (s.op) {
     const Name &name = s.target.names[0];
     Binding *binding = findLocal(name.text);
-    Val old = binding && binding->cell >= 0 ? readCell(binding->cell) : Val::poison();
+    Val old = binding && binding->cell >= 0 ? lookup(name.text, name.loc) : Val::poison();
     Val v = value(*s.value);
     if (!binding || binding->cell < 0) { // says what is wrong with the target
       assignTo(name, Val::poison(), name.loc);

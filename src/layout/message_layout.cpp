@@ -91,12 +91,55 @@ std::string messageProblem(llvm::ArrayRef<int64_t> shape, unsigned bits) {
       columns, kMaxBox, kMessageAlign);
 }
 
+std::optional<unsigned> messageSwizzle(const SharedLayout &layout, unsigned bits) {
+  const unsigned inner = layout.rank() - 1;
+  for (unsigned swizzle : kSwizzles) {
+    const std::optional<SharedLayout> candidate = messageLayout(layout.shape(), bits, swizzle);
+    if (!candidate || candidate->box() != layout.box() || candidate->bases() != layout.bases()) continue;
+    bool same = true;
+    for (unsigned d = 0; d < layout.rank(); ++d) {
+      const int64_t mine = layout.boxStride()[d], theirs = candidate->boxStride()[d];
+      same = same && (mine == theirs ||
+                      (d == inner && swizzle && mine > theirs && mine * bits / 8 % swizzleAlignment(swizzle) == 0));
+    }
+    if (same) return swizzle;
+  }
+  return std::nullopt;
+}
+
+std::optional<SharedLayout> messageSlice(const SharedLayout &layout, llvm::ArrayRef<int64_t> offsets,
+                                         llvm::ArrayRef<int64_t> shape, unsigned bits) {
+  const auto swizzle = messageSwizzle(layout, bits);
+  if (!swizzle) return std::nullopt;
+  std::optional<SharedLayout> part = messageLayout(shape, bits, *swizzle);
+  if (!part) return std::nullopt;
+  const unsigned rank = layout.rank(), inner = rank - 1;
+  if (shape[inner] > part->box()[inner]) { // columns of boxes stay as far apart as they are
+    llvm::SmallVector<int64_t, 5> stride(part->boxStride());
+    stride[inner] = layout.boxStride()[inner];
+    part = SharedLayout(shape, part->box(), part->bases(), stride);
+  }
+  const Coord start(offsets.begin(), offsets.end());
+  const int64_t first = layout.offsetOf(start);
+  if (first * bits / 8 % swizzleAlignment(*swizzle)) return std::nullopt;
+  Coord at(rank, 0), from(start);
+  for (;;) {
+    if (layout.offsetOf(from) - first != part->offsetOf(at)) return std::nullopt;
+    unsigned d = rank;
+    while (d-- > 0) {
+      ++at[d], ++from[d];
+      if (at[d] < shape[d]) break;
+      at[d] = 0, from[d] = start[d];
+    }
+    if (d == ~0u) return part;
+  }
+}
+
 std::optional<Messages> messagesOf(const SharedLayout &layout, unsigned bits) {
   llvm::ArrayRef<int64_t> shape = layout.shape();
   const unsigned rank = shape.size();
-  for (unsigned swizzle : kSwizzles) {
-    std::optional<SharedLayout> candidate = messageLayout(shape, bits, swizzle);
-    if (!candidate || !(*candidate == layout)) continue;
+  if (const auto form = messageSwizzle(layout, bits)) {
+    const unsigned swizzle = *form;
     Messages m;
     m.swizzle = swizzle;
     m.box.resize(rank);

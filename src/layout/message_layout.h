@@ -30,7 +30,13 @@ struct Messages {
 };
 /// Why a block has no such layout, with its numbers; "" if it has one.
 std::string messageProblem(llvm::ArrayRef<int64_t> shape, unsigned bits);
-/// nullopt if `layout` is not one of messageLayout's.
+/// The part of a message-layout tile that starts at `offsets`, seen by itself: offsets in memory count from its first element. nullopt where
+/// that is no message layout: it cuts through a swizzle pattern, or its columns' boxes.
+std::optional<SharedLayout> messageSlice(const SharedLayout &layout, llvm::ArrayRef<int64_t> offsets,
+                                         llvm::ArrayRef<int64_t> shape, unsigned bits);
+/// The swizzle of a layout of messageLayout, whose columns of boxes may be further apart (a slice of rows); nullopt for others.
+std::optional<unsigned> messageSwizzle(const SharedLayout &layout, unsigned bits);
+/// nullopt if `layout` has no messageSwizzle.
 std::optional<Messages> messagesOf(const SharedLayout &layout, unsigned bits);
 
 } // namespace tlx::layout

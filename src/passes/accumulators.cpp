@@ -27,12 +27,24 @@ bool isZeros(const Value *v) {
                                    : def->intAttr(Attr::value) == 0;
 }
 
-/// The dot that alone reads the carried value, as its accumulator.
-Op *onlyDot(Value *arg, Block &body) {
+/// The loop's index is no longer its first.
+bool isLater(const Value *v, const Op &loop) {
+  const Op *cmp = v->def();
+  if (!cmp || !cmp->is(Opcode::Cmp) || cmp->operand(0) != loop.body().arg(0)) return false;
+  const auto pred = Pred(cmp->intAttr(Attr::pred));
+  if (pred != Pred::Ne && pred != Pred::Gt) return false;
+  const Value *first = cmp->operand(1), *lo = loop.operand(0);
+  auto constant = [](const Value *x) { return x->def() && x->def()->is(Opcode::Constant); };
+  return first == lo ||
+         (constant(first) && constant(lo) && first->def()->intAttr(Attr::value) == lo->def()->intAttr(Attr::value));
+}
+
+/// The dot that alone reads the carried value, as its accumulator: always, or from the second iteration on.
+Op *onlyDot(Value *arg, const Op &loop) {
   if (!arg->hasOneUse()) return nullptr;
   const Use use = arg->uses().front();
-  const bool fits =
-      use.op->is(Opcode::AsyncDot) && use.index == 2 && use.op->numOperands() == 3 && use.op->parent() == &body;
+  const bool fits = use.op->is(Opcode::AsyncDot) && use.index == 2 && use.op->parent() == &loop.body() &&
+                    (use.op->numOperands() == 3 || isLater(use.op->operand(3), loop));
   return fits ? use.op : nullptr;
 }
 
@@ -42,7 +54,8 @@ void start(Module &module, Op &loop, llvm::ArrayRef<unsigned> carried) {
   b.loc = loop.loc;
   b.at(body.front());
   Value *later = b.cmp(Pred::Ne, body.arg(0), loop.operand(0));
-  for (unsigned i : carried) onlyDot(body.arg(1 + i), body)->addOperand(later);
+  for (unsigned i : carried)
+    if (Op *dot = onlyDot(body.arg(1 + i), loop); dot->numOperands() == 3) dot->addOperand(later);
   b.at(&loop);
   Value *trips = tripCount(b, loop.operand(0), loop.operand(1), loop.operand(2));
   llvm::SmallVector<Type, 8> types;
@@ -80,7 +93,7 @@ bool startAccumulators(Module &module, const features::Target &, Diagnostics &) 
   for (Op *loop : loops) {
     llvm::SmallVector<unsigned, 2> carried;
     for (unsigned i = 0; i < loop->numResults(); ++i)
-      if (isZeros(loop->operand(3 + i)) && onlyDot(loop->body().arg(1 + i), loop->body())) carried.push_back(i);
+      if (isZeros(loop->operand(3 + i)) && onlyDot(loop->body().arg(1 + i), *loop)) carried.push_back(i);
     if (!carried.empty()) start(module, *loop, carried);
   }
   return true;

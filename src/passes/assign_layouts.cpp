@@ -14,6 +14,7 @@
 
 #include "features/mma_layouts.h"
 #include "ir/builder.h"
+#include "layout/message_layout.h"
 #include "passes/async_dots.h"
 #include "passes/axis_analysis.h"
 #include "passes/direct_copies.h"
@@ -97,7 +98,11 @@ struct Assigner {
       id(op.result());
       break; // an edge: the operand may have another layout
     case Opcode::Dot:
+    case Opcode::AsyncDot:
       tie(op.operand(2), op.result());
+      break;
+    case Opcode::AsyncDotWait:
+      for (unsigned i = 0; i < op.numResults(); ++i) tie(op.operand(i), op.result(i));
       break;
     case Opcode::Reduce:
       for (unsigned i = 1; i < op.numOperands(); ++i)
@@ -230,8 +235,7 @@ struct Assigner {
 
   // --- matrix instructions --------------------------------------------------------------------------------------
   /// Why a dot of 8-bit floats does not go through wgmma.
-  std::string wgmmaLacks(int64_t m, int64_t n, int64_t k) const {
-    const unsigned warps = module.kernel.numWarps;
+  static std::string wgmmaLacks(int64_t m, int64_t n, int64_t k, unsigned warps) {
     if (warps % 4) return llvm::formatv("num_warps to be a multiple of 4, not {0}", warps);
     if (m % 64) return llvm::formatv("M to be a multiple of 64, not {0}", m);
     if (k % 32) return llvm::formatv("K to be a multiple of 32 for 8-bit types, not {0}", k);
@@ -241,10 +245,34 @@ struct Assigner {
                          n, k);
   }
 
+  /// A product that is written for wgmma.
+  bool planAsyncDot(Op &op) {
+    const Type a = op.operand(0)->type, acc = op.operand(2)->type;
+    const int64_t m = acc.shape()[0], n = acc.shape()[1], k = a.shape()[1];
+    const unsigned bits = 8 * scalarBytes(op.operand(1)->type.scalar()), warps = warpsOf(module, op);
+    const auto plan = features::planWgmma(m, n, k, bits, !isFloat(acc.scalar()), warps);
+    if (!plan) {
+      std::string why = llvm::formatv("K is a multiple of {0} here, not {1}", 256 / bits, k);
+      if (warps % 4)
+        why = llvm::formatv("it is done by 4 warps or a multiple, not by {0}", warps);
+      else if (m % 64)
+        why = llvm::formatv("M is a multiple of 64, not {0}", m);
+      else if (k % (256 / bits) == 0)
+        why = llvm::formatv("{0} warpgroups cannot share a tile of {1} x {2}", warps / 4, m, n);
+      diagnostics.report(Diag::AsyncDotForm, op.loc, why);
+      return false;
+    }
+    dots[&op] = {context.unique(features::wgmmaAccumulator(*plan, m, n)),
+                 a.isTile() ? context.unique(features::wgmmaOperandA(*plan, m, k, bits)) : nullptr, nullptr};
+    return true;
+  }
+
   bool planDot(Op &op, const AxisAnalysis &axis) {
+    if (op.is(Opcode::AsyncDot)) return planAsyncDot(op);
     Type a = op.operand(0)->type, acc = op.operand(2)->type;
+    const unsigned warps = warpsOf(module, op);
     int64_t m = acc.shape()[0], n = acc.shape()[1], k = a.shape()[1];
-    if (auto wgmma = planWgmmaDot(op, module.kernel.numWarps, target, axis)) {
+    if (auto wgmma = planWgmmaDot(op, warps, target, axis)) {
       DotPlan plan{context.unique(features::wgmmaAccumulator(wgmma->plan, m, n)), nullptr, nullptr};
       if (!wgmma->a.memory)
         plan.a = context.unique(features::wgmmaOperandA(wgmma->plan, m, k, 8 * scalarBytes(a.scalar())));
@@ -263,7 +291,7 @@ struct Assigner {
       auto onWgmma = [](Scalar s) { return s == Scalar::F8E4M3 || s == Scalar::F8E5M2; };
       if (target.wgmma && onWgmma(a.scalar()) && onWgmma(right)) {
         diagnostics.report(Diag::DotForm, op.loc, scalarName(a.scalar()), scalarName(right), target.name,
-                           wgmmaLacks(m, n, k));
+                           wgmmaLacks(m, n, k, warps));
         return false;
       }
       Scalar lacking =
@@ -279,14 +307,14 @@ struct Assigner {
     op.setAttr(Attr::mma, int64_t(chosen));
     DotPlan plan;
     if (chosen >= 0) {
-      features::WarpGrid grid = features::chooseWarpGrid(mma, m, n, module.kernel.numWarps);
+      features::WarpGrid grid = features::chooseWarpGrid(mma, m, n, warps);
       plan.accumulator = context.unique(features::accumulatorLayout(target, mma, m, n, grid));
       plan.a = context.unique(features::operandALayout(target, mma, m, k, grid));
       plan.b = context.unique(features::operandBLayout(target, mma, k, n, grid));
     } else {
       // Scalar code: an accumulator tile a thread, whole rows of A and columns of B in registers.
       unsigned perThread = n >= 4 && (n & -n) >= 4 ? 4 : 1;
-      TileLayout c = layout::defaultBlocked({m, n}, perThread, {1, 0}, target.warpSize, module.kernel.numWarps);
+      TileLayout c = layout::defaultBlocked({m, n}, perThread, {1, 0}, target.warpSize, warps);
       plan.accumulator = context.unique(c);
       plan.a = context.unique(layout::broadcastTo(layout::expandDims(layout::slice(c, 1), 1), {m, k}));
       plan.b = context.unique(layout::broadcastTo(layout::expandDims(layout::slice(c, 0), 0), {k, n}));
@@ -311,15 +339,15 @@ struct Assigner {
     unsigned fast = order[0];
     int64_t vector = std::min<int64_t>(info.contiguity[fast], std::max<int64_t>(1, info.divisibility[fast] / bytes));
     vector = std::min<int64_t>(vector, 16 / bytes);
-    int64_t threads = int64_t(target.warpSize) * module.kernel.numWarps;
+    const unsigned warps = warpsAt(pointer);
+    int64_t threads = int64_t(target.warpSize) * warps;
     int64_t perThread = std::max<int64_t>(1, t.elements() / threads);
     while (perThread & (perThread - 1)) perThread &= perThread - 1;
     vector = std::min(vector, perThread);
     int64_t part = t.shape()[fast] & -t.shape()[fast];
     vector = std::max<int64_t>(1, std::min(vector, part));
     while (vector & (vector - 1)) vector &= vector - 1;
-    return {layout::defaultBlocked(t.shape(), vector, order, target.warpSize, module.kernel.numWarps),
-            unsigned(vector)};
+    return {layout::defaultBlocked(t.shape(), vector, order, target.warpSize, warps), unsigned(vector)};
   }
 
   /// For a load that the pipeliner sends straight into shared memory, from where dots read it: what the ring's swizzle demands.
@@ -333,7 +361,7 @@ struct Assigner {
       if (!use.op->is(Opcode::Dot) || use.index > 1) return {};
       consumers.push_back(use.index == 0 ? dots[use.op].a : dots[use.op].b);
     }
-    auto ring = planDirectRing(load, consumers, axis, target, module.kernel.numWarps);
+    auto ring = planDirectRing(load, consumers, axis, target, warpsOf(module, load));
     return ring ? std::optional(std::move(ring->pointers)) : std::nullopt;
   }
 
@@ -360,10 +388,16 @@ struct Assigner {
     converted->def()->setOperand(0, v);
   }
 
-  Layout defaultLayout(llvm::ArrayRef<int64_t> shape) {
+  /// Those that hold the value.
+  unsigned warpsAt(const Value *v) const {
+    const Op *at = v->def() ? v->def() : v->block()->parentOp();
+    return at ? warpsOf(module, *at) : module.kernel.numWarps;
+  }
+  /// Of the value's shape, `vector` elements a thread along the last dimension.
+  Layout defaultLayout(const Value *v, unsigned vector = 1) {
     llvm::SmallVector<unsigned, 4> order;
-    for (unsigned d = shape.size(); d-- > 0;) order.push_back(d);
-    return context.unique(layout::defaultBlocked(shape, 1, order, target.warpSize, module.kernel.numWarps));
+    for (unsigned d = v->type.rank(); d-- > 0;) order.push_back(d);
+    return context.unique(layout::defaultBlocked(v->type.shape(), vector, order, target.warpSize, warpsAt(v)));
   }
   /// Each lane and warp bit moves along the axis or across it, not both, and none holds copies along the axis: what reductions over lanes
   /// and warps take. Pins may be otherwise.
@@ -406,6 +440,9 @@ struct Assigner {
     case Opcode::RequireLayout:
       require(op, 0, r->type.layout());
       break;
+    case Opcode::AsyncDot: // the accumulator's class has its layout: it came first
+      if (dots[&op].a) require(op, 0, dots[&op].a);
+      break;
     case Opcode::Dot:
       if (dots[&op].a) require(op, 0, dots[&op].a);
       if (dots[&op].b) require(op, 1, dots[&op].b);
@@ -421,15 +458,14 @@ struct Assigner {
       break;
     case Opcode::Reduce:
       if (!reducible(*x->type.layout(), op.intAttr(Attr::axis)))
-        for (unsigned i = 0; i < op.numOperands(); ++i) require(op, i, defaultLayout(x->type.shape()));
+        for (unsigned i = 0; i < op.numOperands(); ++i) require(op, i, defaultLayout(x));
       x = op.operand(0);
       for (unsigned i = 0; i < op.numResults(); ++i)
         if (op.result(i)->type.isTile())
           produce(op, i, context.unique(layout::slice(*x->type.layout(), op.intAttr(Attr::axis))));
       break;
     case Opcode::Scan: {
-      Layout l =
-          scannable(*x->type.layout(), op.intAttr(Attr::axis)) ? x->type.layout() : defaultLayout(x->type.shape());
+      Layout l = scannable(*x->type.layout(), op.intAttr(Attr::axis)) ? x->type.layout() : defaultLayout(x);
       for (unsigned i = 0; i < op.numOperands(); ++i) require(op, i, l), produce(op, i, l);
       break;
     }
@@ -502,11 +538,14 @@ struct Assigner {
 
     for (Op *op : all) tieOp(*op);
     AxisAnalysis axis(module);
+    auto isDot = [](const Op *op) { return op->is(Opcode::Dot) || op->is(Opcode::AsyncDot); };
     for (Op *op : all)
-      if (op->is(Opcode::Dot)) ok &= planDot(*op, axis);
+      if (isDot(op)) ok &= planDot(*op, axis);
     if (!ok) return false;
 
-    // 1. hardware: accumulators of matrix instructions. Operands are converted at the dot.
+    // 1. hardware: accumulators of matrix instructions, which those in flight cannot leave. Operands are converted at the dot.
+    for (Op *op : all)
+      if (op->is(Opcode::AsyncDot)) assign(op->result(), dots[op].accumulator);
     for (Op *op : all)
       if (op->is(Opcode::Dot)) assign(op->result(), dots[op].accumulator);
     // 2. pins
@@ -515,9 +554,10 @@ struct Assigner {
         std::string error;
         Type t = op->result()->type;
         auto l = layout::parseTileLayout(op->strAttr(Attr::layout), t.shape(), error);
-        if (l && (l->lanes() != target.warpSize || l->warps() != module.kernel.numWarps))
+        const unsigned warps = warpsOf(module, *op);
+        if (l && (l->lanes() != target.warpSize || l->warps() != warps))
           error = llvm::formatv("it is for {0} lanes and {1} warps, the kernel has {2} and {3}", l->lanes(), l->warps(),
-                                target.warpSize, module.kernel.numWarps);
+                                target.warpSize, warps);
         if (!l || !error.empty()) {
           diagnostics.report(Diag::LayoutLiteral, op->loc, t.str(), error);
           return false;
@@ -553,10 +593,14 @@ struct Assigner {
           assign(op->operand(0), context.unique(best.layout));
         if (!value) assign(op->operand(1), layoutOf(op->operand(0)));
       }
-    // 4. the rest, in program order
+    // 4. loads from buffers, 16 bytes a thread
+    for (Op *op : all)
+      if (op->is(Opcode::LocalLoad) && !layoutOf(op->result()))
+        assign(op->result(), defaultLayout(op->result(), localVector(op->result())));
+    // 5. the rest, in program order
     auto defaults = [&](Value *v) {
       if (!v->type.isTile() || layoutOf(v)) return;
-      assign(v, defaultLayout(v->type.shape()));
+      assign(v, defaultLayout(v));
     };
     for (Op *op : all) {
       for (Value *v : op->operands()) defaults(v);
@@ -570,9 +614,86 @@ struct Assigner {
     for (auto &[op, l] : pinned) restore(*op, l);
     unsigned before = diagnostics.errorCount();
     for (Op *op : all) fixOp(*op);
+    for (Op *op : all)
+      if (op->is(Opcode::LocalAlloc) && !op->result()->type.sharedLayout()) placeBuffer(*op);
     for (auto &[op, plan] : asyncDots) makeAsyncDot(module, *op, plan);
     module.properties.layouts = true;
     return diagnostics.errorCount() == before;
+  }
+
+  // --- buffers that are written by hand ---------------------------------------------------------------------------
+  static unsigned localVector(const Value *v) {
+    const int64_t part = v->type.shape().back() & -v->type.shape().back();
+    return unsigned(std::min<int64_t>(part, 16 / scalarBytes(v->type.element().scalar())));
+  }
+  static void viewsOf(Value *buffer, std::vector<Value *> &views) {
+    views.push_back(buffer);
+    for (const Use &use : buffer->uses())
+      if (use.op->is(Opcode::SubView) || use.op->is(Opcode::LocalTrans) || use.op->is(Opcode::LocalSlice))
+        viewsOf(use.op->result(), views);
+  }
+  static bool byUnit(const Op &op) {
+    return op.is(Opcode::AsyncDescLoad) || op.is(Opcode::AsyncDescStore) || op.is(Opcode::AsyncDot);
+  }
+
+  /// What units read or write has the form of a message; other buffers get a swizzle for their accesses.
+  void placeBuffer(Op &alloc) {
+    std::vector<Value *> views;
+    viewsOf(alloc.result(), views);
+    const Type type = alloc.result()->type;
+    const unsigned bits = 8 * scalarBytes(type.scalar());
+    bool unit = false;
+    std::vector<Layout> accesses;
+    for (Value *view : views)
+      for (const Use &use : view->uses()) {
+        unit |= byUnit(*use.op);
+        const Value *tile = use.op->is(Opcode::LocalLoad)    ? use.op->result()
+                            : use.op->is(Opcode::LocalStore) ? use.op->operand(1)
+                                                             : nullptr;
+        if (tile && view->type.shape() == type.shape()) accesses.push_back(tile->type.layout());
+      }
+    std::optional<layout::SharedLayout> chosen = layout::messageLayout(type.shape(), bits);
+    if (unit && !chosen) {
+      diagnostics.report(Diag::DescriptorBlock, alloc.loc, type.str(), layout::messageProblem(type.shape(), bits));
+      return;
+    }
+    bool sliced = false; // slices cut message layouts, whose boxes they know
+    for (Value *view : views) sliced |= view->def()->is(Opcode::LocalSlice);
+    if (!unit && !(sliced && chosen))
+      chosen = layout::chooseSwizzle(type.shape(), accesses, bits, layout::BankModel{target.sharedBanks});
+    alloc.result()->type =
+        context.buffer(type.scalar(), type.shape(), type.depth(), type.space(), context.unique(*chosen));
+    for (Value *view : llvm::ArrayRef(views).drop_front()) {
+      Op &op = *view->def();
+      const layout::SharedLayout &from = *op.operand(0)->type.sharedLayout();
+      const Type t = view->type;
+      std::optional<layout::SharedLayout> own = from;
+      if (op.is(Opcode::LocalTrans)) own = from.transposed(permOf(op));
+      if (op.is(Opcode::LocalSlice)) own = layout::messageSlice(from, op.listAttr(Attr::offsets), t.shape(), bits);
+      if (!own) {
+        diagnostics.report(Diag::SliceForm, op.loc, t.str());
+        return;
+      }
+      view->type = context.buffer(t.scalar(), t.shape(), t.depth(), t.space(), context.unique(*own));
+    }
+    for (Value *view : views)
+      for (const Use &use : view->uses()) checkUnit(*use.op, use.index);
+  }
+  /// Whether wgmma can read its operand as it lies.
+  void checkUnit(const Op &op, unsigned operand) {
+    if (!op.is(Opcode::AsyncDot)) return;
+    const Type t = op.operand(operand)->type;
+    const unsigned bits = 8 * scalarBytes(t.scalar());
+    const layout::SharedLayout &l = *t.sharedLayout();
+    if (features::matrixDescriptor(operand ? l.transposed({1, 0}) : l, bits)) return;
+    const bool narrow = t.shape().back() * bits < 32 * 8;
+    diagnostics.report(
+        Diag::AsyncDotForm, op.loc,
+        narrow ? llvm::formatv("the rows of {0} are shorter than 32 bytes", t.str()).str()
+               : llvm::formatv("{0} lies with {1} as its contiguous dimension, and {2}-bit operands are read along K "
+                               "only: keep its transpose, and pass local_trans of it",
+                               t.str(), operand ? "N" : "M", bits)
+                     .str());
   }
 
   std::vector<std::pair<Op *, Layout>> pinned;

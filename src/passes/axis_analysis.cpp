@@ -528,7 +528,7 @@ struct Analyzer {
       }
       block(second);
       for (unsigned i = 0; i < op.numOperands(); ++i) carry(first.arg(i), get(second.terminator()->operand(i)));
-    } else if (op.is(Opcode::Single)) {
+    } else if (op.is(Opcode::Single) || op.is(Opcode::AsyncTasks) || op.is(Opcode::Task)) {
       block(first);
     } else { // If
       block(first);

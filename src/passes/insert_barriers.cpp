@@ -15,6 +15,10 @@
 //   async_dot          reads its operands until an async_dot_wait covers it.
 //   async_desc_store   reads its buffer until an async_store_wait of the issuing thread: one is inserted before the bytes are written again.
 //   async_desc_load    is awaited by each thread at its mbarrier; rings that mbarriers manage ({managed}) need nothing within themselves.
+// Tasks have states of their own: at their start all warps of the CTA have met. Memory that several tasks use is theirs to order, by mbarriers;
+// within a task all of the above holds. Before an arrival stands a proxy fence if the task has accessed, since its last one, a buffer that some
+// unit uses; a task's end is such a place too.
+//
 // Asynchronous units see what threads wrote only behind fence_proxy_async: it is inserted before the barrier in front of such a unit's access, and
 // in front of a TMA write of bytes that threads have accessed. (That both only read needs none.)
 #include "ir/builder.h"
@@ -59,6 +63,7 @@ struct State {
   Accesses dots;                    // read by async_dot, perhaps not yet complete
   Accesses stores;                  // read by async_desc_store, perhaps not yet complete
   Accesses unfenced, unfencedReads; // writes and reads by threads, since the last proxy fence
+  bool fresh = false;               // mbarriers were initialized, and nobody has met since
   bool operator==(const State &) const = default;
 
   template <typename F> void each(F f) {
@@ -67,8 +72,9 @@ struct State {
   void merge(const State &o) {
     add(reads, o.reads), add(writes, o.writes), add(copies, o.copies);
     add(dots, o.dots), add(stores, o.stores), add(unfenced, o.unfenced), add(unfencedReads, o.unfencedReads);
+    fresh |= o.fresh;
   }
-  void barrier() { reads.clear(), writes.clear(); }
+  void barrier() { reads.clear(), writes.clear(), fresh = false; }
   /// All but the last `pending` groups of dots are complete: what they read was read until now.
   void retireDots(int64_t pending) {
     Accesses left;
@@ -110,6 +116,57 @@ struct Inserter {
     State entry, exit; // of all visits: a nested loop is walked again only for what it has not seen
   };
   llvm::DenseMap<Op *, LoopStates> loops;
+  llvm::DenseMap<const Op *, bool> withUnits; // buffers that a unit accesses, perhaps from another task
+
+  bool usesUnit(const Value *v) {
+    return llvm::any_of(v->uses(), [&](const Use &use) {
+      switch (use.op->opcode) {
+      case Opcode::SubView:
+      case Opcode::LocalTrans:
+      case Opcode::LocalSlice:
+        return usesUnit(use.op->result());
+      case Opcode::AsyncDot:
+      case Opcode::AsyncDescLoad:
+      case Opcode::AsyncDescStore:
+        return true;
+      default:
+        return false;
+      }
+    });
+  }
+  bool hasUnit(const Access &a) {
+    if (!a.alloc->is(Opcode::LocalAlloc)) return false;
+    auto [it, fresh] = withUnits.try_emplace(a.alloc, false);
+    if (fresh) it->second = usesUnit(a.alloc->result());
+    return it->second;
+  }
+  /// What others may go on to do asynchronously comes behind what this task's threads did. A buffer of a task is its own affair.
+  bool fenceFor(Op &op, State &s) {
+    auto shared = [&](const Access &a) { return !taskOf(*a.alloc) && hasUnit(a); };
+    if (!target.tma || (llvm::none_of(s.unfenced, shared) && llvm::none_of(s.unfencedReads, shared))) return false;
+    Builder b(module);
+    b.at(&op);
+    b.loc = op.loc;
+    b.create(Opcode::FenceProxy, {}, {});
+    s.unfenced.clear(), s.unfencedReads.clear();
+    return true;
+  }
+  void meetBefore(Op &op, State &s) {
+    Builder b(module);
+    b.at(&op);
+    b.loc = op.loc;
+    b.create(Opcode::Barrier, {}, {});
+    s.barrier();
+  }
+  static bool anyOf(const Block &block, llvm::function_ref<bool(const Op &)> f) {
+    for (const Op &op : block)
+      if (f(op)) return true;
+    return false;
+  }
+  static bool usesBarriers(const Op &op) {
+    if (op.is(Opcode::BarrierWait) || op.is(Opcode::BarrierArrive) || op.is(Opcode::BarrierExpect)) return true;
+    return op.is(Opcode::Single) && anyOf(op.body(), [](const Op &inner) { return usesBarriers(inner); });
+  }
 
   Access accessOf(Value *buffer) {
     int64_t ring = -1;
@@ -164,7 +221,7 @@ struct Inserter {
       break;
     case Opcode::Single: // one thread's: what must come before it comes before the region
       for (Op &inner : op.body()) {
-        Effects i = effectsOf(inner);
+        const Effects i = effectsOf(inner);
         add(e.asyncReads, i.asyncReads), add(e.asyncWrites, i.asyncWrites);
       }
       break;
@@ -211,6 +268,7 @@ struct Inserter {
   }
 
   void run(Op &op, State &s) {
+    if (s.fresh && usesBarriers(op)) meetBefore(op, s);
     switch (op.opcode) {
     case Opcode::Barrier:
       return s.barrier();
@@ -233,6 +291,18 @@ struct Inserter {
     case Opcode::For:
     case Opcode::While:
       return runLoop(op, s);
+    case Opcode::AsyncTasks:
+      return runTasks(op, s);
+    case Opcode::AllocBarriers:
+      s.fresh = true;
+      return;
+    case Opcode::BarrierArrive:
+      fenceFor(op, s);
+      return;
+    case Opcode::Single: // one thread arrives for all
+      if (anyOf(op.body(), [](const Op &inner) { return inner.is(Opcode::BarrierArrive); }) && fenceFor(op, s))
+        meetBefore(op, s);
+      break;
     default:
       break;
     }
@@ -252,6 +322,22 @@ struct Inserter {
       return;
     }
     for (unsigned r = 0; r < op.numRegions(); ++r) run(op.body(r), s);
+  }
+  void runTasks(Op &op, State &s) {
+    fenceFor(op, s);
+    s.barrier();
+    State after;
+    bool first = true; // the default task goes on where the kernel's own warps are
+    for (Op *task : op.body().ops()) {
+      if (!task->is(Opcode::Task)) continue;
+      State own = first ? s : State();
+      first = false;
+      run(task->body(), own);
+      fenceFor(*task->body().terminator(), own);
+      own.barrier();
+      after.merge(own);
+    }
+    s = after;
   }
   /// What the end of an iteration leaves pending meets the next one, up to a fixed point: states only grow, since barriers only
   /// ever take accesses away. A while loop ends behind its condition, a for loop there or before its first iteration.

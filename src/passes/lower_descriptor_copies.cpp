@@ -119,7 +119,8 @@ struct Lowering {
 
   /// The whole tile at once where shared memory has room for it, else columns of it through as many buffers as there is room for.
   void store(Op &op) {
-    const int64_t room = int64_t(target.sharedBytes) - liveSharedBytes(module, op);
+    int64_t room = int64_t(target.sharedBytes) - liveSharedBytes(module, op);
+    if (const Op *task = taskOf(op)) room /= tasksWithStores(*task); // each of them stages its own
     Builder b(module);
     b.at(&op);
     b.loc = op.loc;
@@ -155,6 +156,17 @@ struct Lowering {
     stores = true;
   }
 
+  /// Tasks beside `task`, and itself, that have stores which are still to be lowered.
+  static int64_t tasksWithStores(const Op &task) {
+    int64_t count = 0;
+    for (Op &other : task.parentOp()->body()) {
+      bool has = false;
+      other.walk([&](Op &op) { has |= op.is(Opcode::DescStore); });
+      count += has;
+    }
+    return std::max<int64_t>(count, 1);
+  }
+
   void storePart(Op &op, Builder &b, Value *part, Value *buffer, int64_t column) {
     b.localStore(buffer, part);
     llvm::SmallVector<Value *, 8> operands{op.operand(0), buffer};
@@ -172,20 +184,29 @@ struct Lowering {
       for (Op *store : {issued, edge}) store->setAttr(Attr::reduce, op.strAttr(Attr::reduce).str());
   }
 
+  static bool hasStores(Op &task) {
+    bool has = false;
+    task.walk([&](Op &op) { has |= op.is(Opcode::AsyncDescStore); });
+    return has;
+  }
   void
   drain() { // the memory must last until it has been read; who acquires what an atomic operation releases sees the stores
     std::vector<Op *> ends;
+    bool outside = false; // of tasks, which wait for their own
+    module.kernel.body.walk([&](Op &op) { outside |= op.is(Opcode::AsyncDescStore) && !taskOf(op); });
     module.kernel.body.walk([&](Op &op) {
       const bool ordered = (op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) && op.hasAttr(Attr::order);
       const llvm::StringRef order = ordered ? op.strAttr(Attr::order) : llvm::StringRef();
-      if (op.is(Opcode::Return) || order == "release" || order == "acq_rel") ends.push_back(&op);
+      if ((op.is(Opcode::Return) && outside) || order == "release" || order == "acq_rel") ends.push_back(&op);
+      if (op.is(Opcode::Task) && hasStores(op)) ends.push_back(op.body().terminator());
     });
     for (Op *end : ends) {
       Builder b(module);
       b.at(end);
       b.loc = end->loc;
-      waitForStores(b, end->is(Opcode::Return));
-      if (!end->is(Opcode::Return)) b.create(Opcode::Barrier, {}, {});
+      const bool last = end->is(Opcode::Return) || end->is(Opcode::Yield);
+      waitForStores(b, last);
+      if (!last) b.create(Opcode::Barrier, {}, {});
     }
   }
 };
@@ -202,6 +223,7 @@ bool lowerDescriptorCopies(Module &module, const features::Target &target, Diagn
     if (op.is(Opcode::DescStore)) lowering.storedTo.insert(op.operand(0));
   });
   for (Op *op : ops) op->is(Opcode::DescLoad) ? lowering.load(*op) : lowering.store(*op);
+  module.kernel.body.walk([&](Op &op) { lowering.stores |= op.is(Opcode::AsyncDescStore); });
   if (lowering.stores) lowering.drain();
   return diagnostics.errorCount() == before;
 }

@@ -67,12 +67,21 @@ public:
 private:
   bool check(const Op &op, const Value &v) {
     if (!op.is(Opcode::DescLoad) && !op.is(Opcode::DescStore)) {
-      if (target.tma) return true; // TMA's own operations
+      if (target.tma && (op.is(Opcode::AsyncDescLoad) || op.is(Opcode::AsyncDescStore))) return explicitIndex(op, v);
+      if (target.tma) return true;
       diagnostics.report(Diag::CgUnsupported, op.loc, op.info().name, v.type.str(), target.name);
       return false;
     }
     if (v.block() == &module.kernel.body) return true;
     diagnostics.report(Diag::DescriptorChoice, op.loc, target.name);
+    return false;
+  }
+
+  /// Where a block begins that TMA moves because the program says so.
+  bool explicitIndex(const Op &op, const Value &descriptor) {
+    const int64_t elements = 16 / scalarBytes(descriptor.type.scalar());
+    if (axis.info(op.operand(op.numOperands() - 1)).divisibility[0] % elements == 0) return true;
+    diagnostics.report(Diag::AsyncDescIndex, op.loc, descriptor.name, elements);
     return false;
   }
 

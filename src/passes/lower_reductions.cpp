@@ -78,9 +78,9 @@ int64_t atomicScratch(const Op &op, int64_t threads) {
 } // namespace
 
 bool lowerReductions(Module &module, const features::Target &target, Diagnostics &diagnostics) {
-  const int64_t threads = int64_t(module.kernel.numWarps) * target.warpSize;
   std::vector<Op *> reductions;
   module.kernel.body.walk([&](Op &op) {
+    const int64_t threads = int64_t(warpsOf(module, op)) * target.warpSize;
     if (op.is(Opcode::Reduce) && !op.hasAttr(Attr::partial)) reductions.push_back(&op);
     const bool atomic = op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas);
     if (int64_t bytes = op.is(Opcode::Scan) ? scanScratch(op, threads) : atomic ? atomicScratch(op, threads) : 0)

@@ -15,6 +15,8 @@ struct SimplifyOptions {};
 /// Folding, CSE, DCE, LICM: simplify.cpp.
 void simplify(ir::Module &module, const SimplifyOptions &options = {});
 
+/// Refuses what a hand-written schedule may not do; settles waits and registers: check_tasks.cpp.
+bool checkTasks(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Tensor descriptors become pointers, strides and extents where the target has no TMA: lower_descriptors.cpp.
 bool lowerDescriptors(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Chooses matrix instructions for dots and a layout for every tile; inserts convert_layout where uses disagree: assign_layouts.cpp.
@@ -33,6 +35,8 @@ bool lowerReductions(ir::Module &module, const features::Target &target, Diagnos
 bool lowerConversions(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Sets {vec} on loads, stores and async copies from axis analysis: annotate_accesses.cpp.
 bool annotateAccesses(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// Arrivals by warp, and tasks that need nothing from outside: lower_tasks.cpp.
+bool lowerTasks(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Gives every buffer an offset by lifetime; too much is an error with the map: plan_memory.cpp.
 bool planMemory(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Bytes of the buffers and barriers that are alive at `op`.

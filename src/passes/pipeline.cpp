@@ -38,6 +38,8 @@ bool runSimplify(ir::Module &m, const features::Target &, Diagnostics &) {
 const std::vector<PassEntry> &allPasses() {
   static const std::vector<PassEntry> passes = {
       {"simplify", "folding, CSE, DCE, LICM", runSimplify},
+      // Before anything is made of it.
+      {"check-tasks", "rules of hand-written schedules", checkTasks},
       // First of all: layouts are for accesses, and the facts of descriptors for axis analysis.
       {"lower-descriptors", "masked accesses for descriptors that TMA cannot serve", lowerDescriptors},
       // On clean IR: one computation is one value, so that classes are few and facts are seen.
@@ -55,6 +57,8 @@ const std::vector<PassEntry> &allPasses() {
       {"lower-conversions", "conversions through shared memory", lowerConversions},
       {"simplify-lowered", "the same, after lowering", runSimplify},
       {"annotate-accesses", "vector widths", annotateAccesses},
+      // Behind all that looks at definitions outside of tasks, before what looks at threads.
+      {"lower-tasks", "arrivals by warp, tasks that stand alone", lowerTasks},
       // Last: nothing may add a buffer after planning, nor an access after barriers.
       {"plan-memory", "offsets in shared memory", planMemory},
       {"insert-barriers", "barriers between threads' accesses", insertBarriers},

@@ -2,6 +2,8 @@
 // Shared-memory planning: buffers whose lifetimes do not meet share bytes.
 //
 //   %a = local_alloc : buffer<f16[128, 32], 3, smem>      ->      %a = local_alloc {offset = 0} : …
+//
+// Tasks run at the same time: what one of them has never shares with another's, and what stands outside lasts until all of them have ended.
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -22,7 +24,36 @@ struct BufferRange {
   int64_t bytes = 0, align = kAlign;
   unsigned first = 0, last = 0; // positions in program order
   int64_t offset = 0;
+  const Op *task = nullptr; // that it is in
+  unsigned tasksFirst = 0, tasksLast = 0;
+
+  bool together(const BufferRange &o) const {
+    auto meet = [](unsigned a, unsigned b, unsigned c, unsigned d) { return a <= d && c <= b; };
+    if (task == o.task) return meet(first, last, o.first, o.last);
+    if (task && o.task && task->parentOp() == o.task->parentOp()) return true;
+    return meet(task ? tasksFirst : first, task ? tasksLast : last, o.task ? o.tasksFirst : o.first,
+                o.task ? o.tasksLast : o.last);
+  }
 };
+
+bool isView(const Op &op) {
+  return op.is(Opcode::SubView) || op.is(Opcode::LocalTrans) || op.is(Opcode::LocalSlice);
+}
+
+/// What swizzle patterns and barriers need: TMA permutes address bits, so a pattern starts where the address says.
+int64_t alignmentOf(Type t) {
+  if (t.kind() == Type::Kind::Barrier) return kBarrierBytes;
+  if (!t.sharedLayout()) return kAlign;
+  auto messages = layout::messagesOf(*t.sharedLayout(), 8 * scalarBytes(t.scalar()));
+  return messages ? std::max<int64_t>(kAlign, layout::swizzleAlignment(messages->swizzle)) : kAlign;
+}
+
+bool needsMemory(const Op &op) {
+  return op.is(Opcode::LocalAlloc) || op.is(Opcode::AllocBarriers) || op.hasAttr(Attr::scratch);
+}
+int64_t bytesOf(const Op &op) {
+  return op.hasAttr(Attr::scratch) ? op.intAttr(Attr::scratch) : bufferBytes(op.result()->type);
+}
 
 /// Numbers ops in program order; a use inside a loop that does not hold the buffer's alloc lasts to the loop's end.
 struct Lifetimes {
@@ -53,39 +84,33 @@ struct Lifetimes {
     for (const Use &use : v->uses()) {
       unsigned at = position[use.op];
       for (Op *p = use.op->parentOp(); p && p != alloc.parentOp(); p = p->parentOp())
-        if (p->is(Opcode::For) || p->is(Opcode::While)) at = std::max(at, end[p]);
+        if (p->is(Opcode::For) || p->is(Opcode::While) || p->is(Opcode::AsyncTasks)) at = std::max(at, end[p]);
       last = std::max(last, at);
       // A dot in flight reads its operands until its wait.
       if (use.op->is(Opcode::AsyncDot)) last = std::max(last, retired(alloc, *use.op));
-      if (use.op->is(Opcode::SubView) || use.op->is(Opcode::LocalTrans))
-        last = std::max(last, lastUse(alloc, use.op->result()));
+      if (isView(*use.op)) last = std::max(last, lastUse(alloc, use.op->result()));
     }
     return last;
   }
+  BufferRange rangeOf(Op &op) {
+    const unsigned here = position[&op];
+    BufferRange r{&op, bytesOf(op), kAlign, here, here};
+    if (!op.hasAttr(Attr::scratch)) r.align = alignmentOf(op.result()->type), r.last = lastUse(op, op.result());
+    // Barriers are never given up, and initialized before anything else: nothing else may have their bytes.
+    if (op.is(Opcode::AllocBarriers)) r.first = 0, r.last = ~0u;
+    if (Op *task = taskOf(op))
+      r.task = task, r.tasksFirst = position[task->parentOp()], r.tasksLast = end[task->parentOp()];
+    return r;
+  }
 };
-
-/// What swizzle patterns and barriers need: TMA permutes address bits, so a pattern starts where the address says.
-int64_t alignmentOf(Type t) {
-  if (t.kind() == Type::Kind::Barrier) return kBarrierBytes;
-  if (!t.sharedLayout()) return kAlign;
-  auto messages = layout::messagesOf(*t.sharedLayout(), 8 * scalarBytes(t.scalar()));
-  return messages ? std::max<int64_t>(kAlign, layout::swizzleAlignment(messages->swizzle)) : kAlign;
-}
 
 /// What meets the memory of `v`: directly, through a slot, or seen transposed.
 void usersOf(const Value *v, llvm::SmallVectorImpl<const Op *> &users) {
   for (const Use &use : v->uses())
-    if (use.op->is(Opcode::SubView) || use.op->is(Opcode::LocalTrans))
+    if (isView(*use.op))
       usersOf(use.op->result(), users);
     else
       users.push_back(use.op);
-}
-
-bool needsMemory(const Op &op) {
-  return op.is(Opcode::LocalAlloc) || op.is(Opcode::AllocBarriers) || op.hasAttr(Attr::scratch);
-}
-int64_t bytesOf(const Op &op) {
-  return op.hasAttr(Attr::scratch) ? op.intAttr(Attr::scratch) : bufferBytes(op.result()->type);
 }
 
 std::string purposeOf(const Op &alloc) {
@@ -121,12 +146,17 @@ int64_t bufferBytes(Type t) {
 
 int64_t liveSharedBytes(Module &module, Op &at) {
   Lifetimes lifetimes(module.kernel.body);
-  const unsigned here = lifetimes.position[&at];
+  BufferRange here;
+  here.first = here.last = lifetimes.position[&at];
+  if (Op *task = taskOf(at))
+    here.task = task, here.tasksFirst = lifetimes.position[task->parentOp()],
+    here.tasksLast = lifetimes.end[task->parentOp()];
   int64_t bytes = 0;
   module.kernel.body.walk([&](Op &op) {
     if (op.is(Opcode::AllocBarriers)) bytes += bufferBytes(op.result()->type);
-    if (op.is(Opcode::LocalAlloc) && lifetimes.position[&op] <= here && here <= lifetimes.lastUse(op, op.result()))
-      bytes += llvm::alignTo(bufferBytes(op.result()->type), alignmentOf(op.result()->type));
+    if (!op.is(Opcode::LocalAlloc)) return;
+    const BufferRange r = lifetimes.rangeOf(op);
+    if (r.together(here)) bytes += llvm::alignTo(r.bytes, r.align);
   });
   return bytes;
 }
@@ -135,14 +165,7 @@ bool planMemory(Module &module, const features::Target &target, Diagnostics &dia
   Lifetimes lifetimes(module.kernel.body);
   std::vector<BufferRange> buffers;
   module.kernel.body.walk([&](Op &op) {
-    if (!needsMemory(op)) return;
-    const unsigned here = lifetimes.position[&op];
-    BufferRange r{&op, bytesOf(op), kAlign, here, here};
-    if (!op.hasAttr(Attr::scratch))
-      r.align = alignmentOf(op.result()->type), r.last = lifetimes.lastUse(op, op.result());
-    // Barriers are never given up, and initialized before anything else: nothing else may have their bytes.
-    if (op.is(Opcode::AllocBarriers)) r.first = 0, r.last = ~0u;
-    buffers.push_back(r);
+    if (needsMemory(op)) buffers.push_back(lifetimes.rangeOf(op));
   });
   // Largest first, at the lowest offset where nothing alive at the same time lies.
   std::vector<BufferRange *> order;
@@ -155,9 +178,8 @@ bool planMemory(Module &module, const features::Target &target, Diagnostics &dia
     for (bool moved = true; moved;) {
       moved = false;
       for (BufferRange *o : placed) {
-        bool together = b->first <= o->last && o->first <= b->last;
         bool overlap = b->offset < o->offset + o->bytes && o->offset < b->offset + b->bytes;
-        if (together && overlap) {
+        if (overlap && b->together(*o)) {
           b->offset = llvm::alignTo(o->offset + o->bytes, b->align);
           moved = true;
         }

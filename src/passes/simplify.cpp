@@ -81,16 +81,43 @@ private:
         op = before ? before->next() : b.front();
         continue;
       }
-      if (op->is(Opcode::Reduce)) {
-        // Combiners are compiled by themselves: they capture nothing that they did not capture before.
+      if (op->is(Opcode::Reduce) || op->is(Opcode::Task)) {
+        // Combiners are compiled by themselves, and tasks run on other warps: they capture nothing that they did not capture before.
         Table own;
         block(op->body(), own);
       } else {
         for (unsigned r = 0; r < op->numRegions(); ++r) block(op->body(r), table);
       }
+      if (op->is(Opcode::Single)) join(op);
       Op *next = op->next();
       if (op->has(Pure) && op->numRegions() == 0 && op->numResults() > 0) merge(op, table);
       op = next;
+    }
+  }
+
+  /// Regions of one thread that follow one another are one: it is elected once.
+  ///
+  ///   single { barrier_expect %b }          single { barrier_expect %b
+  ///   %1 = add %k, %c                ->              async_desc_load … %1 … }        behind %1 = add %k, %c
+  ///   single { async_desc_load … }
+  void join(Op *single) {
+    auto waits = [](Op &region) {
+      bool found = false;
+      region.walk([&](Op &op) { found |= op.is(Opcode::BarrierWait) || op.is(Opcode::AsyncStoreWait); });
+      return found;
+    };
+    for (;;) {
+      Op *next = single->next();
+      while (next && next->has(Pure) && !next->has(Collective) && !next->numRegions()) next = next->next();
+      if (!next || !next->is(Opcode::Single) || next->operands() != single->operands() || waits(*next) ||
+          waits(*single))
+        return;
+      while (single->next() != next) single->next()->moveBefore(single);
+      Op *end = single->body().terminator();
+      for (Op *op : next->body().ops())
+        if (!op->isTerminator()) op->moveBefore(end);
+      next->erase();
+      changed = true;
     }
   }
 

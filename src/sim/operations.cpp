@@ -98,6 +98,7 @@ void barSync(uint32_t id, uint32_t count, uint32_t site) {
 void barArrive(uint32_t id, uint32_t count, uint32_t site) {
   engine().barrierArrive(id, count, site);
 }
+void setRegisters(uint32_t, uint32_t) {} // budgets are checked when the kernel is compiled
 template <unsigned Bytes> void cpAsync(uint8_t *to, const uint8_t *from, uint32_t sourceBytes, uint32_t site) {
   engine().asyncIssue(to, from, Bytes, sourceBytes, site);
 }
@@ -227,6 +228,8 @@ const Symbol kCommon[] = {
     symbol("tlx.nv.nctaid.z", gridSize<2>),
     symbol("tlx.nv.bar.sync", barSync),
     symbol("tlx.nv.bar.arrive", barArrive),
+    symbol("tlx.nv.setmaxnreg.inc", setRegisters),
+    symbol("tlx.nv.setmaxnreg.dec", setRegisters),
     symbol("tlx.nv.cp.async.ca.4", cpAsync<4>),
     symbol("tlx.nv.cp.async.ca.8", cpAsync<8>),
     symbol("tlx.nv.cp.async.cg.16", cpAsync<16>),

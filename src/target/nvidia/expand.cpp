@@ -196,6 +196,13 @@ Value *expand(Expansion &e) {
                   {e.arg(0), e.arg(1)});
     return nullptr;
   }
+  if (name == "tlx.nv.setmaxnreg.inc" || name == "tlx.nv.setmaxnreg.dec") {
+    if (require(e, &features::Target::wgmma) && e.constant(0))
+      e.intrinsic(name == "tlx.nv.setmaxnreg.inc" ? Intrinsic::nvvm_setmaxnreg_inc_sync_aligned_u32
+                                                  : Intrinsic::nvvm_setmaxnreg_dec_sync_aligned_u32,
+                  {e.arg(0)});
+    return nullptr;
+  }
   if (name == "tlx.nv.elect") {
     if (!require(e, &features::Target::tma)) return nullptr;
     return e.b.CreateExtractValue(e.intrinsic(Intrinsic::nvvm_elect_sync, {e.b.getInt32(~0u)}), 1);

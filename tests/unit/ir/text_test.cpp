@@ -38,6 +38,21 @@ void buildAsync(Builder &b) {
   b.create(Opcode::BarrierArrive, bar, {});
   b.create(Opcode::BarrierWait, {bar, zero}, {});
   b.create(Opcode::FenceProxy, {}, {});
+  Op *part = b.create(Opcode::LocalSlice, buffer, c.buffer(Scalar::BF16, {64, 64}, 1, Space::Shared));
+  part->setAttr(Attr::offsets, std::vector<int64_t>{64, 0});
+  Op *named = b.create(Opcode::NamedBarrier, {}, {});
+  named->setAttr(Attr::id, int64_t(9)), named->setAttr(Attr::threads, int64_t(256));
+  Op *tasks = b.create(Opcode::AsyncTasks, {}, {});
+  in.atEnd(tasks->addRegion());
+  for (int64_t start : {0, 8}) {
+    Op *task = in.create(Opcode::Task, {}, {});
+    task->setAttr(Attr::start, start), task->setAttr(Attr::warps, int64_t(8));
+    Builder body(b.module);
+    body.atEnd(task->addRegion());
+    body.create(Opcode::BarrierArrive, bar, {})->setAttr(Attr::task, int64_t(1));
+    body.yield({});
+  }
+  in.yield({});
   Value *other = b.localAlloc(Scalar::BF16, {64, 8}, 1, nullptr);
   Value *acc = b.create(Opcode::Uninit, {}, c.tile(b.f32(), {128, 8}))->result();
   acc = b.create(Opcode::AsyncDot, {buffer, other, acc}, acc->type)->result();

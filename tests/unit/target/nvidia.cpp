@@ -91,8 +91,9 @@ const Expected kExpected[] = {
 };
 /// Operations on tensor maps and accumulators need more around them: hopper.cpp.
 bool testedInHopper(llvm::StringRef name) {
-  return name.starts_with("tlx.nv.tma.") || name.starts_with("tlx.nv.wgmma.ss.") || name.starts_with("tlx.nv.wgmma.rs.") ||
-         name == "tlx.nv.wgmma.retire";
+  return name.starts_with("tlx.nv.tma.") || name.starts_with("tlx.nv.wgmma.ss.") ||
+         name.starts_with("tlx.nv.wgmma.rs.") || name == "tlx.nv.wgmma.retire" ||
+         name.starts_with("tlx.nv.setmaxnreg.");
 }
 const Expected *expectedFor(llvm::StringRef name) {
   for (const Expected &e : kExpected)
@@ -149,6 +150,24 @@ TEST_CASE("nvidia: every operation of the tables has its instruction, and ptxas 
       CHECK_MESSAGE(e.out.assembly.find(expected->ptx) != std::string::npos, e.out.assembly);
     }
   }
+}
+
+TEST_CASE("nvidia: registers move between warpgroups, on targets that have them") {
+  const char *text = R"(
+declare void @tlx.nv.setmaxnreg.inc(i32)
+declare void @tlx.nv.setmaxnreg.dec(i32)
+define void @k(i32 %n) "tlx.kernel" "tlx.threads"="256" {
+  call void @tlx.nv.setmaxnreg.dec(i32 40)
+  call void @tlx.nv.setmaxnreg.inc(i32 232)
+  ret void
+}
+)";
+  Emitted e = emitText(text, "sm_90a", with(kAssembler()));
+  CHECK_MESSAGE(e.ok, e.diagnostics);
+  CHECK(e.out.assembly.find("setmaxnreg.dec.sync.aligned.u32 \t40;") != std::string::npos);
+  CHECK(e.out.assembly.find("setmaxnreg.inc.sync.aligned.u32 \t232;") != std::string::npos);
+  CHECK(emitText(text, "sm_80", with(kAssembler())).diagnostics ==
+        "'tlx.nv.setmaxnreg.inc' does not exist on sm_80\n'tlx.nv.setmaxnreg.dec' does not exist on sm_80\n");
 }
 
 TEST_CASE("nvidia: masked accesses are one predicated instruction") {

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Warps that run different code. The kernel's own warps walk through the kernel; the others meet them at each async_tasks, one after the
+// other, and find their task by their number:
+//
+//   entry:  br warp < own, %own, %workers
+//   own:    … kernel … bar.sync all; default task; [bar.sync all] … ret
+//   workers: bar.sync all; warp in a task's range ? that task : next; [bar.sync all]; the next async_tasks …; ret
+//
+// Behind the last async_tasks nobody waits for the others if nothing follows.
+#include "codegen/codegen_p.h"
+
+using namespace llvm;
+
+namespace tlx::codegen {
+
+using ir::Attr;
+using ir::Opcode;
+
+namespace {
+constexpr unsigned kNamedBarriers = 16;
+
+/// Something stands behind it that needs the end of all tasks.
+bool isFollowed(const ir::Op &tasks) {
+  return tasks.next() && !tasks.next()->is(Opcode::Return);
+}
+const ir::Op &defaultTask(const ir::Op &tasks) {
+  return *tasks.body().front();
+}
+} // namespace
+
+unsigned Generator::freeBarrier() {
+  for (unsigned id = 0; id < kNamedBarriers; ++id)
+    if (!(usedBarriers >> id & 1)) {
+      usedBarriers |= 1u << id;
+      return id;
+    }
+  diagnostics.report(Diag::CgNamedBarriers, module.kernel.loc, kNamedBarriers);
+  return 0;
+}
+
+void Generator::emitNamedBarrier(const ir::Op &op) {
+  device(op.intAttr(Attr::arrive) ? "tlx.nv.bar.arrive" : "tlx.nv.bar.sync",
+         {b.getInt32(unsigned(op.intAttr(Attr::id))), b.getInt32(unsigned(op.intAttr(Attr::threads)))});
+}
+
+/// All warps of the CTA, wherever they are.
+void Generator::meetAll() {
+  device("tlx.nv.bar.sync", {b.getInt32(allBarrier), b.getInt32(metadata.numWarps * metadata.warpSize)});
+}
+
+void Generator::changeRegisters(int64_t from, int64_t to) {
+  if (from == to || !from || !to) return;
+  device(to > from ? "tlx.nv.setmaxnreg.inc" : "tlx.nv.setmaxnreg.dec", b.getInt32(unsigned(to)));
+}
+
+void Generator::emitTask(const ir::Op &task, bool followed) {
+  const unsigned warps = unsigned(task.intAttr(Attr::warps)), start = unsigned(task.intAttr(Attr::start));
+  const bool issuer = task.intAttr(Attr::issuer) != 0 && warps > 1;
+  const int64_t budget = task.intAttr(Attr::registers), launch = features::launchRegisters(metadata.numWarps);
+  b.SetCurrentDebugLocation(debugLoc(task.loc));
+  changeRegisters(launch, budget);
+  if (start || issuer) {
+    BasicBlock *own = newBlock("task"), *body = newBlock("task.body"), *after = newBlock("task.end");
+    if (issuer)
+      b.CreateCondBr(b.CreateICmpEQ(rawWarp, b.getInt32(start)), own, after);
+    else
+      b.CreateBr(own);
+    Scope outer = std::move(scope);
+    scope = Scope();
+    scope.warps = issuer ? 1 : warps;
+    scope.start = start;
+    scope.prologue = own;
+    b.SetInsertPoint(own);
+    b.CreateBr(body);
+    b.SetInsertPoint(body);
+    emitBlock(task.body());
+    scope = std::move(outer);
+    b.CreateBr(after);
+    b.SetInsertPoint(after);
+  } else {
+    emitBlock(task.body());
+  }
+  b.SetCurrentDebugLocation(debugLoc(task.loc));
+  if (followed) changeRegisters(budget, launch);
+}
+
+void Generator::emitAsyncTasks(const ir::Op &op) {
+  if (!rawWarp) warpIndex();
+  meetAll();
+  emitTask(defaultTask(op), isFollowed(op));
+  if (isFollowed(op)) meetAll();
+}
+
+void Generator::emitWorkers() {
+  if (taskRegions.empty()) return;
+  BasicBlock &entry = function->getEntryBlock(), *workers = newBlock("workers");
+  b.SetInsertPoint(entry.getTerminator());
+  b.SetCurrentDebugLocation(debugLoc(module.kernel.loc));
+  Value *own = b.CreateICmpULT(rawWarp, b.getInt32(module.kernel.numWarps));
+  entry.getTerminator()->eraseFromParent();
+  b.SetInsertPoint(&entry);
+  b.CreateCondBr(own, scope.prologue, workers);
+  b.SetInsertPoint(workers);
+  for (const ir::Op *tasks : taskRegions) {
+    b.SetCurrentDebugLocation(debugLoc(tasks->loc));
+    meetAll();
+    BasicBlock *joined = newBlock("joined");
+    for (const ir::Op &task : tasks->body()) {
+      if (!task.is(Opcode::Task) || &task == &defaultTask(*tasks)) continue;
+      b.SetCurrentDebugLocation(debugLoc(task.loc));
+      BasicBlock *mine = newBlock("worker"), *next = newBlock("dispatch");
+      Value *number = b.CreateSub(rawWarp, b.getInt32(unsigned(task.intAttr(Attr::start))));
+      b.CreateCondBr(b.CreateICmpULT(number, b.getInt32(unsigned(task.intAttr(Attr::warps)))), mine, next);
+      b.SetInsertPoint(mine);
+      emitTask(task, isFollowed(*tasks));
+      b.CreateBr(joined);
+      b.SetInsertPoint(next);
+    }
+    b.CreateBr(joined); // warps without a task
+    b.SetInsertPoint(joined);
+    b.SetCurrentDebugLocation(debugLoc(tasks->loc));
+    if (isFollowed(*tasks)) meetAll();
+  }
+  b.CreateRetVoid();
+}
+
+} // namespace tlx::codegen

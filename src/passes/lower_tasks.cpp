@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What tasks share, in the form in which warps do it.
+//
+// Arrivals. One of a task counts once, whatever its warps. Where all who arrive at a barrier are tasks of one size, each warp arrives for
+// itself and the barrier counts warps, so that nobody waits for the others of its task; else the task meets, and one thread arrives.
+//
+//   %e = alloc_barriers {arrivals = 2}                  %e = alloc_barriers {arrivals = 8}
+//   task {warps = 4} { barrier_arrive {task = 1} … ->   task {warps = 4} { barrier_arrive …
+//
+// A task that only waits and issues is one of its first warp: {issuer = 1}.
+//
+// Captures. The warps of a task did not run what stands outside: numbers that are computed there from arguments are computed again in the
+// task, and so are views of buffers.
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+#include "ir/builder.h"
+#include "passes/passes.h"
+
+namespace tlx::passes {
+
+using namespace ir;
+
+namespace {
+
+struct Lowering {
+  Module &module;
+  Diagnostics &diagnostics;
+
+  // --- issuers -----------------------------------------------------------------------------------------------------
+  /// Nothing in it is done by more than one thread.
+  static bool onlyIssues(Op &task) {
+    bool only = true;
+    task.walk([&](Op &op) {
+      auto isTile = [](const Value *v) { return v->type.isTile(); };
+      only = only && llvm::none_of(op.operands(), isTile);
+      for (unsigned i = 0; i < op.numResults(); ++i) only = only && !isTile(op.result(i));
+      switch (op.opcode) {
+      case Opcode::Single:
+      case Opcode::For:
+      case Opcode::While:
+      case Opcode::If:
+      case Opcode::BarrierWait:
+      case Opcode::BarrierArrive:
+      case Opcode::BarrierExpect:
+      case Opcode::AsyncDescLoad:
+      case Opcode::AsyncDescStore:
+      case Opcode::AsyncStoreCommit:
+      case Opcode::AsyncStoreWait:
+        return;
+      default:
+        only = only && (op.has(Terminator) || (op.has(Pure) && !op.has(Collective)));
+      }
+    });
+    return only;
+  }
+
+  // --- arrivals ------------------------------------------------------------------------------------------------------
+  static void usersOf(Value *barriers, std::vector<Op *> &users) {
+    for (const Use &use : barriers->uses())
+      if (use.op->is(Opcode::SubView))
+        usersOf(use.op->result(), users);
+      else
+        users.push_back(use.op);
+  }
+  static int64_t warpsAt(const Module &module, const Op &op) {
+    const Op *task = taskOf(op);
+    return task && task->intAttr(Attr::issuer) ? 1 : int64_t(warpsOf(module, op));
+  }
+
+  void arrivals(Op &alloc) {
+    std::vector<Op *> users;
+    usersOf(alloc.result(), users);
+    int64_t warps = 0; // of each task that arrives; -1: they differ, or one thread arrives
+    bool any = false;
+    for (Op *op : users) {
+      if (op->is(Opcode::BarrierExpect)) warps = -1;
+      if (!op->is(Opcode::BarrierArrive)) continue;
+      const int64_t own = op->intAttr(Attr::task) ? warpsAt(module, *op) : -1;
+      any |= op->intAttr(Attr::task) != 0;
+      warps = warps == 0 || warps == own ? own : -1;
+    }
+    if (!any) return;
+    const int64_t count = alloc.intAttr(Attr::arrivals, 1);
+    if (warps > 0) alloc.setAttr(Attr::arrivals, count * warps);
+    for (Op *op : users) {
+      if (!op->is(Opcode::BarrierArrive) || !op->intAttr(Attr::task)) continue;
+      op->removeAttr(Attr::task);
+      if (warps < 0) together(*op);
+    }
+  }
+  /// The task meets, then one thread arrives.
+  void together(Op &arrive) {
+    Builder b(module);
+    b.at(&arrive);
+    b.loc = arrive.loc;
+    if (warpsAt(module, arrive) > 1) b.create(Opcode::Barrier, {}, {});
+    Op *single = b.create(Opcode::Single, arrive.operands().drop_front(1), {});
+    Block &body = single->addRegion();
+    if (arrive.numOperands() > 1) arrive.eraseOperand(1);
+    arrive.moveTo(body);
+    b.atEnd(body);
+    b.yield({});
+  }
+
+  // --- captures ------------------------------------------------------------------------------------------------------
+  static bool isInside(const Value &v, const Op &task) {
+    const Op *at = v.def() ? v.def()->parentOp() : v.block()->parentOp();
+    while (at && at != &task) at = at->parentOp();
+    return at != nullptr;
+  }
+  /// What every warp has: arguments, and what lies at a place that is known.
+  bool isShared(const Value &v) const {
+    return (!v.def() && v.block() == &module.kernel.body) ||
+           (v.def() && (v.def()->is(Opcode::LocalAlloc) || v.def()->is(Opcode::AllocBarriers)));
+  }
+  Value *again(Value *v, Builder &b, llvm::DenseMap<Value *, Value *> &map, const Op &user) {
+    if (isShared(*v)) return v;
+    if (auto it = map.find(v); it != map.end()) return it->second;
+    Op *def = v->def();
+    if (!def || !def->has(Pure) || def->has(Collective) || def->numRegions()) {
+      diagnostics.report(Diag::TaskCapture, user.loc);
+      return nullptr;
+    }
+    for (Value *operand : def->operands())
+      if (Value *copy = again(operand, b, map, user))
+        map[operand] = copy;
+      else
+        return nullptr;
+    b.clone(*def, map);
+    return map[v];
+  }
+  void captures(Op &task) {
+    Builder b(module);
+    b.at(task.body().front());
+    b.loc = task.loc;
+    llvm::DenseMap<Value *, Value *> map;
+    std::vector<Op *> ops;
+    task.walk([&](Op &op) { ops.push_back(&op); });
+    for (Op *op : ops)
+      for (unsigned i = 0; i < op->numOperands(); ++i) {
+        Value *v = op->operand(i);
+        if (isShared(*v) || isInside(*v, task)) continue;
+        Value *copy = again(v, b, map, *op);
+        if (!copy) return;
+        op->setOperand(i, copy);
+      }
+  }
+
+  bool run() {
+    const unsigned before = diagnostics.errorCount();
+    std::vector<Op *> barriers, tasks;
+    module.kernel.body.walk([&](Op &op) {
+      if (op.is(Opcode::Task)) tasks.push_back(&op);
+      if (op.is(Opcode::AllocBarriers)) barriers.push_back(&op);
+    });
+    for (Op *task : tasks)
+      if (onlyIssues(*task)) task->setAttr(Attr::issuer, int64_t(1));
+    for (Op *op : barriers) arrivals(*op);
+    for (Op *task : tasks)
+      if (task->intAttr(Attr::start)) captures(*task); // the default task runs on the warps that ran the rest
+    return diagnostics.errorCount() == before;
+  }
+};
+
+} // namespace
+
+bool lowerTasks(Module &module, const features::Target &, Diagnostics &diagnostics) {
+  return Lowering{module, diagnostics}.run();
+}
+
+} // namespace tlx::passes
