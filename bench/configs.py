@@ -24,7 +24,10 @@ class Config:
             return (sizes["rows"],)
         if self.programs == "blocks":
             return (cdiv(sizes["seq"], self.params["BM"]), sizes["heads"])
-        tiles = cdiv(sizes["M"], self.params["BM"]) * cdiv(sizes["N"], self.params["BN"])
+        if "seq" in sizes:
+            tiles = cdiv(sizes["seq"], self.params["BM"]) * sizes["heads"]
+        else:
+            tiles = cdiv(sizes["M"], self.params["BM"]) * cdiv(sizes["N"], self.params["BN"])
         return (tiles if self.programs == "tiles" else min(tiles, multiprocessors),)
 
 

@@ -90,6 +90,8 @@ tlx_status launchEntry(const tlx_kernel *kernel, const tlx_device *device, const
     sim.schedule = runtime::SimOptions::Schedule(o.schedule);
     sim.seed = o.seed;
     sim.maxSteps = o.max_steps;
+    if (o.check_races > 1) return invalid("check_races is 0 or 1");
+    sim.checkRaces = o.check_races;
     std::unique_ptr<tlx_report> report;
     if (o.report && device->device->isSimulator()) report = std::make_unique<tlx_report>();
     const Status status =

@@ -40,13 +40,14 @@ def compile_work(library, device, target, work, config=None):
     return kernel, config
 
 
-def arguments(work, data):
+def arguments(work, data, config):
     """In the order of the kernel's declaration. `data` has the arrays by name."""
     s = work.sizes
     if work.kind == "matmul":
         return [data["a"], data["b"], data["out"], s["M"], s["N"], s["K"]]
     if work.kind == "attention":
-        return [data["q"], data["k"], data["v"], data["out"], data["lse"], s["seq"], s["D"] ** -0.5]
+        heads = [rule_sizes(work)["heads"]] if config.kernel == "attention_ws" else []
+        return [data["q"], data["k"], data["v"], data["out"], data["lse"], s["seq"], *heads, s["D"] ** -0.5]
     if work.kind == "softmax":
         return [data["x"], data["out"], s["cols"], s["cols"]]
     weights = [data["weight"], data["bias"]] if work.kind == "layer_norm" else [data["weight"]]
@@ -56,5 +57,5 @@ def arguments(work, data):
 def launcher(library, device, target, work, data, multiprocessors, config=None):
     """A callable that launches on a stream, the kernel's metadata, and the config."""
     kernel, config = compile_work(library, device, target, work, config)
-    launch = kernel.launcher(config.grid(rule_sizes(work), multiprocessors), arguments(work, data))
+    launch = kernel.launcher(config.grid(rule_sizes(work), multiprocessors), arguments(work, data, config))
     return launch, kernel.metadata, config

@@ -17,7 +17,10 @@ GRIDS = {
                 "BM,BN,BK": [(128, 256, 64)], "STAGES": [3], "WARPS": [8], "GROUP_M": [4, 16]}],
     "attention": [{"kernel": [("attention", "blocks")],
                    "BM,BN": [(128, 128), (128, 64), (128, 96), (128, 80), (128, 176), (192, 80), (192, 128)],
-                   "STAGES": [2, 3], "WARPS": [8, 12]}],
+                   "STAGES": [2, 3], "WARPS": [8, 12]},
+                  {"kernel": [("attention_ws", "tiles"), ("attention_ws", "multiprocessors")],
+                   "BM,BN,CONSUMERS,REGISTERS": [(128, 128, 2, 240), (192, 80, 3, 160), (192, 64, 3, 160), (128, 112, 2, 240)],
+                   "STAGES": [2], "PING_PONG": ["true", "false"]}],
 }
 for _kind in ("softmax", "layer_norm", "rms_norm"):
     GRIDS[_kind] = [{"kernel": [(_kind, "rows")], "BLOCK": [None], "WARPS": [2, 4, 8, 16, 32]},
@@ -36,9 +39,9 @@ def configurations(work, target):
                 params |= dict(zip(name.split(","), value)) if "," in name else {name: value}
             if params.get("BLOCK", 0) is None:
                 params["BLOCK"] = 1 << (work.sizes["cols"] - 1).bit_length()
-            if work.kind == "attention" and (params["BM"] == 192) != (params["WARPS"] == 12):
+            if kernel == "attention" and (params["BM"] == 192) != (params["WARPS"] == 12):
                 continue  # a warpgroup for each 64 rows
-            file = rule.file if work.kind != "softmax" else ("softmax_long.tlx" if kernel.endswith("_long") else "softmax.tlx")
+            file = kernel + ".tlx" if kernel in ("attention_ws", "softmax", "softmax_long") else rule.file
             name = kernel + " " + " ".join(f"{k}={v}" for k, v in params.items())
             found[name] = vars(configs.Config(file, kernel, params, rule.facts, programs))
     return found

@@ -379,6 +379,8 @@ void Generator::emitOp(const ir::Op &op) {
     return emitAsyncTasks(op);
   case Opcode::NamedBarrier:
     return emitNamedBarrier(op);
+  case Opcode::WarpAny:
+    return emitWarpAny(op);
   case Opcode::FenceProxy:
     device("tlx.nv.fence.proxy.async", {});
     return;

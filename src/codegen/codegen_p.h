@@ -66,6 +66,7 @@ private:
   void emitTask(const ir::Op &task, bool followed);
   void emitWorkers();
   void emitNamedBarrier(const ir::Op &op);
+  void emitWarpAny(const ir::Op &op);
   void changeRegisters(int64_t from, int64_t to);
   void meetAll();
   unsigned freeBarrier();

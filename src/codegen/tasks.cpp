@@ -43,6 +43,12 @@ void Generator::emitNamedBarrier(const ir::Op &op) {
          {b.getInt32(unsigned(op.intAttr(Attr::id))), b.getInt32(unsigned(op.intAttr(Attr::threads)))});
 }
 
+void Generator::emitWarpAny(const ir::Op &op) {
+  Value *any = nullptr;
+  for (Value *v : operand(op, 0)) any = any ? b.CreateOr(any, v) : v;
+  set(op.result(), device("tlx.nv.vote.any", {b.getInt32(~0u), any}));
+}
+
 /// All warps of the CTA, wherever they are.
 void Generator::meetAll() {
   device("tlx.nv.bar.sync", {b.getInt32(allBarrier), b.getInt32(metadata.numWarps * metadata.warpSize)});

@@ -226,6 +226,9 @@ struct AsyncRules {
       return task();
     case Opcode::NamedBarrier:
       return namedBarrier();
+    case Opcode::WarpAny:
+      return need(type(0).isTile() && type(0).isBoolLike(), "the operand is a tile of i1") &&
+             need(isScalarOf(op.result()->type, Scalar::I1), "the result is an i1");
     case Opcode::BarrierWait:
       return barrier(0) && need(isScalarOf(type(1), Scalar::I32), "the phase is an i32");
     case Opcode::AsyncDescLoad:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Operations of asynchronous units: barriers, TMA, wgmma. What one thread does for its task stands in a single region.
+#include "ir/descriptors.h"
 #include "lang/elaborate_p.h"
 
 namespace tlx::lang {
@@ -24,6 +25,7 @@ llvm::ArrayRef<Builtin> asyncBuiltins() {
       {"async_descriptor_store_wait", "pending", &Elaborator::opAsyncDescStoreWait},
       {"async_dot", "a, b, acc?, use_acc?", &Elaborator::opAsyncDot},
       {"async_dot_wait", "pending, ...", &Elaborator::opAsyncDotWait},
+      {"warp_any", "x", &Elaborator::opWarpAny},
   };
   return kTable;
 }
@@ -188,7 +190,7 @@ static bool blockOf(Elaborator &e, const CallArgs &a, ir::Value *&buffer) {
   buffer = e.bufferOf(a, 1);
   if (!buffer) return false;
   const ir::Type desc = a.vals[0].v->type;
-  if (buffer->type.shape() == desc.shape() && buffer->type.scalar() == desc.scalar()) return true;
+  if (ir::blockDimensions(desc.shape(), buffer->type.shape()) && buffer->type.scalar() == desc.scalar()) return true;
   e.error(Diag::ElBlockBuffer, a.locs[1], e.describe(a.vals[1]), e.describe(a.vals[0]));
   return false;
 }
@@ -297,6 +299,15 @@ Val Elaborator::opAsyncDotWait(CallArgs &a) {
   std::vector<Val> results;
   for (unsigned i = 0; i < values.size(); ++i) results.push_back(Val::runtime(op->result(i)));
   return Val::tuple(std::move(results));
+}
+
+Val Elaborator::opWarpAny(CallArgs &a) {
+  ir::Value *x = tileOf(a, 0);
+  if (!x) return Val::poison();
+  if (!a.vals[0].isArithmetic() || a.vals[0].scalar() != Scalar::I1)
+    return error(Diag::ElWarpAny, a.locs[0], describe(a.vals[0]));
+  ++operations;
+  return Val::runtime(b().create(Opcode::WarpAny, x, b().i1())->result());
 }
 
 } // namespace tlx::lang

@@ -56,7 +56,7 @@ const char *futureOperation(llvm::StringRef name) {
       .Cases({"async_load", "async_load_commit_group", "async_load_wait_group"},
              "write a loop with num_stages = …, and the compiler makes the copies, or use async_descriptor_load")
       .Cases({"make_tensor_descriptor", "dot_scaled"}, "pass descriptors as arguments of the kernel; use dot")
-      .Cases({"warp_any", "cluster_cta_rank", "cluster_barrier"}, "leave it out")
+      .Cases({"cluster_cta_rank", "cluster_barrier"}, "leave it out")
       .Default(nullptr);
 }
 

@@ -419,6 +419,7 @@ public:
   Val opAsyncDot(CallArgs &);
   Val opAsyncDotWait(CallArgs &);
   Val opTaskReplicaId(CallArgs &);
+  Val opWarpAny(CallArgs &);
   ir::Value *barrierOf(const CallArgs &a, unsigned i);                 ///< one barrier
   std::optional<ir::Value *> predicate(const CallArgs &a, unsigned i); ///< null: always; nullopt after an error
   /// The offsets [m, k] of a block of the descriptor `desc`; nullopt after an error.

@@ -135,6 +135,8 @@ struct Checker {
     case Opcode::AsyncDescLoad:
     case Opcode::AsyncDescStore:
       return need(target.tma, "TMA", "; use .load and .store of the descriptor");
+    case Opcode::WarpAny:
+      return need(isNvidia, "warp-uniform branches", "; use a reduction over the tile");
     case Opcode::FenceProxy:
       return need(target.tma, "an asynchronous proxy", "; leave it out");
     case Opcode::AsyncDot:

@@ -9,6 +9,9 @@
 //
 // A task that only waits and issues is one of its first warp: {issuer = 1}.
 //
+// Branches that warp_any decides are taken by some warps and not by others: what stands in them keeps to the warp, which is checked here, where
+// everything that needs shared memory is there to be seen.
+//
 // Captures. The warps of a task did not run what stands outside: numbers that are computed there from arguments are computed again in the
 // task, and so are views of buffers.
 #include "llvm/ADT/DenseMap.h"
@@ -24,6 +27,7 @@ using namespace ir;
 namespace {
 
 struct Lowering {
+  Lowering(Module &module, Diagnostics &diagnostics) : module(module), diagnostics(diagnostics) {}
   Module &module;
   Diagnostics &diagnostics;
 
@@ -147,6 +151,61 @@ struct Lowering {
       }
   }
 
+  // --- warp-uniform branches -----------------------------------------------------------------------------------------
+  llvm::DenseMap<const Value *, bool> perWarp;
+  /// Warps may have different values of it: it comes from a warp_any.
+  bool differs(const Value *v) {
+    if (auto it = perWarp.find(v); it != perWarp.end()) return it->second;
+    perWarp[v] = false; // around a loop: what else flows in decides
+    bool found = false;
+    const Op *def = v->def();
+    if (def && def->is(Opcode::WarpAny)) found = true;
+    if (def && !v->type.isTile() && !found) {
+      for (const Value *o : def->operands()) found = found || (!o->type.isTile() && differs(o));
+      if (def->is(Opcode::If))
+        for (unsigned r = 0; r < 2 && !found; ++r) found = differs(def->body(r).terminator()->operand(v->index()));
+      if (def->is(Opcode::For)) found = found || differs(def->body().terminator()->operand(v->index()));
+    }
+    const Op *owner = def ? nullptr : v->block()->parentOp();
+    if (owner && owner->is(Opcode::For) && v->index() > 0 && !v->type.isTile())
+      found = differs(owner->operand(2 + v->index())) || differs(owner->body().terminator()->operand(v->index() - 1));
+    return perWarp[v] = found;
+  }
+  void keepsToWarp(const Block &body) {
+    const_cast<Block &>(body).walk([&](Op &op) {
+      const bool own = op.has(Terminator) || op.is(Opcode::If) || (op.has(Pure) && !op.is(Opcode::Dot)) ||
+                       op.is(Opcode::Reduce) || op.is(Opcode::Assume);
+      if (!own) diagnostics.report(Diag::WarpBranch, op.loc, op.info().name);
+    });
+  }
+  void warpBranches() {
+    module.kernel.body.walk([&](Op &op) {
+      auto refuse = [&](unsigned operand) {
+        if (op.numOperands() > operand && differs(op.operand(operand)))
+          diagnostics.report(Diag::WarpBranch, op.loc, op.info().name);
+      };
+      switch (op.opcode) {
+      case Opcode::If:
+        if (differs(op.operand(0))) keepsToWarp(op.body(0)), keepsToWarp(op.body(1));
+        break;
+      case Opcode::For:
+        for (unsigned i = 0; i < 3; ++i) refuse(i);
+        break;
+      case Opcode::Condition:
+      case Opcode::Single:
+        refuse(0);
+        break;
+      case Opcode::BarrierArrive:
+      case Opcode::BarrierWait:
+      case Opcode::SubView:
+        refuse(1);
+        break;
+      default:
+        break;
+      }
+    });
+  }
+
   bool run() {
     const unsigned before = diagnostics.errorCount();
     std::vector<Op *> barriers, tasks;
@@ -157,6 +216,7 @@ struct Lowering {
     for (Op *task : tasks)
       if (onlyIssues(*task)) task->setAttr(Attr::issuer, int64_t(1));
     for (Op *op : barriers) arrivals(*op);
+    warpBranches();
     for (Op *task : tasks)
       if (task->intAttr(Attr::start)) captures(*task); // the default task runs on the warps that ran the rest
     return diagnostics.errorCount() == before;
@@ -166,7 +226,7 @@ struct Lowering {
 } // namespace
 
 bool lowerTasks(Module &module, const features::Target &, Diagnostics &diagnostics) {
-  return Lowering{module, diagnostics}.run();
+  return Lowering(module, diagnostics).run();
 }
 
 } // namespace tlx::passes

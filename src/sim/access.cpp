@@ -118,7 +118,6 @@ uint8_t *Engine::globalAccess(uint8_t *p, AccessFlags flags, uint32_t site) {
     }
     if (flags.write() && !allWritten(written, bytes)) std::memset(written, 1, bytes);
   }
-  onAccess(false, address, flags, site);
   return p;
 }
 
@@ -131,7 +130,7 @@ uint8_t *Engine::sharedAccess(uint8_t *p, AccessFlags flags, uint32_t site) {
   const uint32_t bytes = flags.bytes();
   if (offset < 0 || uint64_t(offset) + bytes > program.sharedBytes || (uint64_t(offset) & (flags.align() - 1)))
     return sharedRefused(offset, flags, site);
-  onAccess(true, uint64_t(offset), flags, site);
+  if (checkRaces) raceAccess(c, uint32_t(offset), flags, site);
   // The common case in one look: written before, nothing in flight.
   if (amd || !allWritten(&c.shadow[uint64_t(offset)], bytes)) checkSharedSlow(c, uint32_t(offset), flags, site);
   if (hopper && flags.write()) markWrite(c, uint32_t(offset), bytes, site);

@@ -13,6 +13,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 
+#include "sim/races.h"
 #include "sim/sim.h"
 #include "sim/units.h"
 
@@ -158,6 +159,7 @@ struct Cta {
   uint32_t live = 0;
   NamedBarrier barriers[kNamedBarriers];
   std::unique_ptr<Units> units; // Hopper
+  std::unique_ptr<Races> races; // if they are checked
 };
 
 /// How the instrumentation describes an access to the run time, in one constant.
@@ -201,6 +203,7 @@ public:
   const bool amd;
   const bool hopper;      // TMA, wgmma
   const bool directLoads; // loads straight into LDS
+  const bool checkRaces;
   const unsigned warpSize;
   Thread *current = nullptr; // null: the scheduler's own stack
   std::mt19937_64 rng;
@@ -227,8 +230,7 @@ public:
   // --- access.cpp, the one way to memory: checks an access and returns the address to use (another one if it must not
   // happen)
   uint8_t *access(uint8_t *address, AccessFlags flags, uint32_t site);
-  /// Where the race checker will see accesses and synchronization.
-  void onAccess(bool shared, uintptr_t address, AccessFlags flags, uint32_t site) {}
+  /// Where every synchronization passes.
   void onSync(SyncKind kind, uint32_t id, uint32_t site) {}
   void asyncIssue(uint8_t *destination, const uint8_t *source, uint32_t bytes, uint32_t sourceBytes, uint32_t site);
   void asyncCommit(uint32_t site);
@@ -243,6 +245,20 @@ public:
   void directIssue(uint8_t *start, const uint8_t *const *sources, uint32_t bytes, uint32_t site);
   /// At most `vm` direct loads of this wave stay in flight; with `lgkm` 0 no access of LDS does.
   void waitCounters(uint32_t vm, uint32_t lgkm, uint32_t site);
+
+  // --- races.cpp: shared memory, where the launch checks it
+  bool knowsWrite(const Clock &clock, unsigned warp, const WriteMark &w) const;
+  std::string writerText(const Cta &cta, const WriteMark &w) const;
+  void raceWithWrite(Cta &cta, const char *what, uint32_t bytes, uint32_t offset, unsigned warp, const WriteMark &w,
+                     uint32_t site);
+  void raceWithRead(const char *what, uint32_t bytes, uint32_t offset, unsigned warp, const ReadMark &r, uint32_t site);
+  bool raceSource(Cta &cta, uint32_t offset, uint32_t bytes, unsigned warp, const char *what, uint32_t site);
+  void raceWrite(Cta &cta, uint32_t offset, uint32_t bytes, unsigned warp, const WriteMark &mark, const char *what,
+                 uint32_t site);
+  void raceAccess(Cta &cta, uint32_t offset, AccessFlags flags, uint32_t site);
+  void raceOperand(Cta &cta, const std::vector<uint16_t> &cells, unsigned firstWarp, const char *what, uint32_t site);
+  void raceReadsEnd(Cta &cta, const std::vector<uint16_t> &cells, unsigned warp, uint32_t site);
+  void raceBarrier(const Mbarrier &barrier, const char *what, uint32_t site);
 
   // --- barriers.cpp
   void barrier(uint32_t id, uint32_t count, uint32_t site);

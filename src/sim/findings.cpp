@@ -49,6 +49,8 @@ const char *findingKindName(FindingKind kind) {
     return "trap";
   case FindingKind::AssertionFailed:
     return "assertion-failed";
+  case FindingKind::Race:
+    return "race";
   case FindingKind::InvalidOperation:
     return "invalid-operation";
   }

@@ -25,12 +25,14 @@ void Engine::advanceClock(Warp &warp) {
 
 void Engine::releaseClock(Clock &to) {
   Warp &warp = *current->warp;
-  to.join(warp.cta->units->clocks[warp.index], unsigned(warp.cta->warps.size()));
+  const Units &units = *warp.cta->units;
+  to.join(units.clocks[warp.index], unsigned(warp.cta->warps.size()), units.barriers.size());
   advanceClock(warp);
 }
 
 void Engine::acquireClock(const Clock &from, Warp &warp) {
-  warp.cta->units->clocks[warp.index].join(from, unsigned(warp.cta->warps.size()));
+  Units &units = *warp.cta->units;
+  units.clocks[warp.index].join(from, unsigned(warp.cta->warps.size()), units.barriers.size());
 }
 
 /// Everything that is ordered before this fence is visible to the asynchronous proxy behind it, also what others wrote.
@@ -191,7 +193,11 @@ Mbarrier *Engine::barrierOf(uint8_t *address, const char *what, uint32_t site) {
   Units *units = cta().units.get();
   if (units && offset >= 0 && uint64_t(offset) + 8 <= program.sharedBytes) {
     auto it = units->barrierAt.find(uint32_t(offset));
-    if (it != units->barrierAt.end() && units->barriers[it->second].valid) return &units->barriers[it->second];
+    if (it != units->barrierAt.end() && units->barriers[it->second].valid) {
+      Mbarrier &b = units->barriers[it->second];
+      if (checkRaces) raceBarrier(b, what, site);
+      return &b;
+    }
   }
   noBarrier(offset, what, site);
   return nullptr;
@@ -228,6 +234,8 @@ void Engine::mbarrierInit(uint8_t *address, uint32_t count, uint32_t site) {
   b.bytes = 0;
   b.phase = 0;
   b.initSite = b.bytesSite = site;
+  b.initWarp = current->warp->index;
+  b.initStep = units.clocks[b.initWarp].all[b.initWarp];
   b.arrived = b.completed = Clock();
   b.waiting.assign(c.warps.size(), 0);
   std::memset(&c.shadow[size_t(offset)], kMbarrier, 8);
@@ -254,7 +262,7 @@ void Engine::finishPhase(Mbarrier &b, Cta &cta) {
   if (b.pending || b.bytes) return;
   ++b.phase;
   b.pending = b.expected;
-  b.completed.join(b.arrived, unsigned(cta.warps.size()));
+  b.completed.join(b.arrived, unsigned(cta.warps.size()), cta.units->barriers.size());
   b.arrived = Clock();
   for (unsigned w = 0; w < cta.warps.size(); ++w)
     if (uint64_t lanes = b.waiting[w]) {
@@ -327,6 +335,11 @@ bool Engine::mbarrierWait(uint8_t *address, uint32_t parity, bool mayBlock, uint
   onSync(SyncKind::Acquire, b->offset, site);
   if (!b->loads.empty()) publishLoads(*b, *t.warp->cta);
   acquireClock(b->completed, *t.warp);
+  Units &units = *t.warp->cta->units;
+  if (const uint32_t index = units.barrierAt[b->offset]; index < Clock::kBarriers) {
+    uint32_t &known = units.clocks[t.warp->index].phases[index];
+    known = std::max(known, uint32_t(b->phase));
+  }
   return true;
 }
 

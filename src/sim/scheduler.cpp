@@ -61,9 +61,10 @@ Engine::Engine(const ProgramImage &program, const LaunchConfig &config, llvm::Ar
                LaunchResult &result)
     : program(program), config(config), result(result), stats(result.statistics),
       amd(program.target->vendor == features::Vendor::Amd), hopper(program.target->tma || program.target->wgmma),
-      directLoads(program.target->directToLds != 0), warpSize(program.target->warpSize),
-      rng(config.seed * 0x9e3779b97f4a7c15ull + 1), paramMemory(new uint8_t[params.size() + kParamAlign]),
-      extents(memory.extents()), siteExtent(program.sites.size(), 0), stepsLeft(config.maxSteps ? config.maxSteps : 1) {
+      directLoads(program.target->directToLds != 0), checkRaces(config.checkRaces && hopper),
+      warpSize(program.target->warpSize), rng(config.seed * 0x9e3779b97f4a7c15ull + 1),
+      paramMemory(new uint8_t[params.size() + kParamAlign]), extents(memory.extents()),
+      siteExtent(program.sites.size(), 0), stepsLeft(config.maxSteps ? config.maxSteps : 1) {
   const uintptr_t roundedUp = reinterpret_cast<uintptr_t>(paramMemory.get()) + kParamAlign - 1;
   auto *aligned = reinterpret_cast<uint8_t *>(roundedUp / kParamAlign * kParamAlign);
   std::copy(params.begin(), params.end(), aligned);
@@ -100,6 +101,7 @@ std::unique_ptr<Cta> Engine::makeCta() {
   if (directLoads) cta->reading.resize(program.sharedBytes + 64);
   for (NamedBarrier &b : cta->barriers) b.lanes.resize(warps), b.passed.resize(warps);
   if (hopper) cta->units = std::make_unique<Units>();
+  if (checkRaces) cta->races = std::make_unique<Races>();
   for (unsigned w = 0; w < warps; ++w) {
     Warp &warp = cta->warps[w];
     warp.cta = cta.get();
@@ -128,6 +130,7 @@ void Engine::startCta(Cta &cta, uint64_t linear) {
   cta.live = program.threads;
   for (NamedBarrier &b : cta.barriers) b.arrived = 0;
   if (hopper) startUnits(cta);
+  if (checkRaces) cta.races->start(program.sharedBytes + 64);
   if (directLoads) startDirect(cta);
   for (Thread &t : cta.threads) {
     sanReuse(t.stack);

@@ -31,13 +31,13 @@ enum class FindingKind : uint8_t {
   OutOfBounds,
   Misaligned,
   UninitializedRead,
-  InFlight,     // an asynchronous copy's destination is touched before the wait that covers it
-  SlotOverrun,  // bytes are overwritten that an asynchronous operation still reads or writes
+  InFlight,            // an asynchronous copy's destination is touched before the wait that covers it
+  SlotOverrun,         // bytes are overwritten that an asynchronous operation still reads or writes
   AccumulatorInFlight, // wgmma: its accumulator is touched before the wait and retire that cover it, or never waited for
   MissingFence, // AMD: LDS data crosses waves without the fences around the barrier; NVIDIA: without a proxy fence, wgmma.fence
   MbarrierMisuse, // not initialized, initialized twice, too many arrivals
-  WrongBytes,   // TMA bytes and what an mbarrier was told to expect do not match
-  AddressWrap,  // 32-bit index arithmetic wrapped and reached a global address
+  WrongBytes,     // TMA bytes and what an mbarrier was told to expect do not match
+  AddressWrap,    // 32-bit index arithmetic wrapped and reached a global address
   DivisionByZero,
   MismatchedCollective, // lanes of a warp do not meet at one collective operation
   PartialWarpBarrier,   // part of a warp at a barrier
@@ -47,6 +47,7 @@ enum class FindingKind : uint8_t {
   Fault,           // a signal inside kernel code: wild pointer, stack overflow
   Trap,            // tlx.trap
   AssertionFailed, // device_assert
+  Race,            // two accesses of the same bytes, one a write, and nothing orders them
   InvalidOperation // an operand that the operation does not allow
 };
 const char *findingKindName(FindingKind kind);
@@ -80,6 +81,8 @@ struct LaunchConfig {
   /// CTAs that live at one time. More are admitted when the live ones wait for them (spin-waits, grid barriers), up to
   /// the hard limits.
   unsigned maxResidentCtas = 2;
+  /// Find accesses of shared memory that nothing orders, on targets with mbarriers. Costs some factor of time.
+  bool checkRaces = false;
   unsigned maxFindings = 64; // distinct ones; then the launch ends
   /// Called with each piece of printed text as well, on the launching thread.
   std::function<void(const std::string &)> onPrint;

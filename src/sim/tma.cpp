@@ -154,6 +154,9 @@ void Engine::tmaLoad(uint8_t *destination, uint8_t *barrierAddress, const uint8_
   checkShared(c, offset, bytes, true, "TMA load", site);
   if (uint32_t stamp = unfencedWrite(units, units.clocks[current->warp->index].fenced, offset, bytes))
     missingProxyFence(stamp, "a TMA load overwrites bytes", offset, site);
+  if (checkRaces)
+    raceWrite(c, offset, bytes, current->warp->index,
+              {WriteMark::kLoads + units.barrierAt[b->offset], uint32_t(b->phase), site}, "TMA load", site);
   forEachRow(*map, at, [&](uint32_t, uintptr_t address, uint32_t, uint32_t n) {
     if (n) globalAccess(reinterpret_cast<uint8_t *>(address), wholeRow(n, AccessFlags::kRead), site);
   });
@@ -322,6 +325,7 @@ void Engine::tmaStore(BulkKind kind, uint8_t *source, const uint8_t *mapAddress,
   checkShared(c, offset, bytes, false, "TMA store", site);
   if (uint32_t stamp = unfencedWrite(units, units.clocks[t.warp->index].fenced, offset, bytes))
     missingProxyFence(stamp, "a TMA store reads bytes", offset, site);
+  if (checkRaces) raceSource(c, offset, bytes, t.warp->index, "TMA store", site);
   // What falls outside the tensor need not be written.
   const uint32_t pitch = rowBytes(*map);
   uint32_t unwritten = 0;
@@ -388,6 +392,10 @@ void Engine::writeResult(BulkStore &store) {
 void Engine::releaseSource(BulkStore &store, Cta &cta) {
   if (store.readCovered) return;
   store.readCovered = true;
+  if (checkRaces && current) {
+    const unsigned warp = current->warp->index;
+    cta.races->addRead(store.offset, store.offset + store.bytes, {warp, cta.units->clocks[warp].all[warp], store.site});
+  }
   for (uint32_t i = store.offset / 16; i < (store.offset + store.bytes) / 16; ++i) --cta.units->readers[i];
 }
 

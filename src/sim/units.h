@@ -24,12 +24,15 @@ constexpr unsigned kGroupWarps = 4, kGroupLanes = 128;
 /// generic writes a proxy fence has made visible to the asynchronous proxy. Carried by bar.sync and mbarriers. A warp
 /// is one actor here: the lanes of a warp are not told apart.
 struct Clock {
+  static constexpr unsigned kBarriers = 64; // that are followed
   uint32_t all[kMaxWarps] = {}, fenced[kMaxWarps] = {};
-  void join(const Clock &other, unsigned warps) {
+  uint32_t phases[kBarriers] = {}; // of each mbarrier, how many phases are known to be complete
+  void join(const Clock &other, unsigned warps, size_t barriers) {
     for (unsigned w = 0; w < warps; ++w) {
       all[w] = std::max(all[w], other.all[w]);
       fenced[w] = std::max(fenced[w], other.fenced[w]);
     }
+    for (size_t b = 0; b < std::min<size_t>(barriers, kBarriers); ++b) phases[b] = std::max(phases[b], other.phases[b]);
   }
 };
 
@@ -60,6 +63,7 @@ struct Mbarrier {
   int64_t bytes = 0;                  // expected and not yet arrived; negative: arrived and not yet expected
   uint64_t phase = 0;                 // completed ones
   uint32_t initSite = 0, bytesSite = 0;
+  uint32_t initWarp = 0, initStep = 0;
   Clock arrived, completed;
   std::vector<std::unique_ptr<TmaLoad>> loads;
   std::vector<uint64_t> waiting; // lanes, by warp; all wait for the phase that is under way

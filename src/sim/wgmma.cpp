@@ -367,6 +367,10 @@ void Engine::issueWgmma(Warpgroup &g, Cta &c, unsigned groupIndex) {
   ++stats.collectives;
   onSync(SyncKind::AsyncIssue, groupIndex, op.site);
   checkFences(op, c, groupIndex);
+  if (checkRaces) {
+    raceOperand(c, op.cellsA, groupIndex * kGroupWarps, "wgmma's read of A", op.site);
+    raceOperand(c, op.cellsB, groupIndex * kGroupWarps, "wgmma's read of B", op.site);
+  }
   ++g.issued;
   for (unsigned w = 0; w < kGroupWarps; ++w)
     if (uint64_t lanes = g.waiting[w]) {
@@ -414,6 +418,9 @@ void Engine::executeWgmma(Warpgroup &g, Cta &c) {
 void Engine::releaseWgmmas(Warpgroup &g, Cta &c, uint64_t end) {
   for (; g.first < end; ++g.first) {
     WgmmaOp &op = *g.ops.front();
+    if (checkRaces && current)
+      for (const std::vector<uint16_t> *cells : {&op.cellsA, &op.cellsB})
+        raceReadsEnd(c, *cells, current->warp->index, op.site);
     for (const std::vector<uint16_t> *cells : {&op.cellsA, &op.cellsB})
       for (uint16_t cell : *cells)
         if (cell != kNowhere) --c.units->readers[cell];

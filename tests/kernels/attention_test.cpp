@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Attention against float64. What a correct kernel may lose: each weight is rounded once to the type of V, the output
+// attention and attention_ws against float64. What a correct kernel may lose: each weight is rounded once to the type of V, the output
 // once to its own, and scores and sums are f32.
 #include <doctest/doctest.h>
 
@@ -10,16 +10,32 @@ using namespace harness;
 namespace {
 struct Config {
   int d = 64, bm = 64, bn = 64, stages = 2, warps = 4;
+  int consumers = 0; // of attention_ws; 0: the blocked kernel
   std::string type = "f16";
   bool causal = false, even = false;
   std::string text() const {
     return "D " + std::to_string(d) + " " + std::to_string(bm) + "x" + std::to_string(bn) + " stages " +
-           std::to_string(stages) + " warps " + std::to_string(warps) + " " + type + (causal ? " causal" : " full") +
-           (even ? " even" : "");
+           std::to_string(stages) +
+           (consumers ? " consumers " + std::to_string(consumers) : " warps " + std::to_string(warps)) + " " + type +
+           (causal ? " causal" : " full") + (even ? " even" : "");
   }
 };
 Program build(const Config &c, const std::string &target) {
   auto number = [](int v) { return std::to_string(v); };
+  if (c.consumers)
+    return compile({"attention_ws.tlx",
+                    "attention_ws",
+                    {{"D", number(c.d)},
+                     {"BM", number(c.bm)},
+                     {"BN", number(c.bn)},
+                     {"STAGES", number(c.stages)},
+                     {"CONSUMERS", number(c.consumers)},
+                     {"REGISTERS", c.consumers == 3 ? "160" : "240"},
+                     {"T", c.type},
+                     {"CAUSAL", c.causal ? "true" : "false"},
+                     {"EVEN", c.even ? "true" : "false"}},
+                    {}},
+                   target);
   return compile({"attention.tlx",
                   "attention",
                   {{"D", number(c.d)},
@@ -45,7 +61,8 @@ enum class Data {
   Growing, // later keys have larger scores: the running maximum grows all the way
 };
 
-void run(const Config &c, const std::string &target, int heads, int seq, Data data, unsigned seeds) {
+/// `programs` of attention_ws.
+void run(const Config &c, const std::string &target, int heads, int seq, Data data, unsigned seeds, int programs = 2) {
   CAPTURE(target);
   CAPTURE(c.text());
   CAPTURE(heads);
@@ -63,8 +80,12 @@ void run(const Config &c, const std::string &target, int heads, int seq, Data da
   for (const Setting &setting : settings(target, seeds)) {
     o.values.poison(), lse.poison();
     auto dout = upload(o.values), dlse = upload(lse);
-    CHECK(p.run({uint32_t((seq + c.bm - 1) / c.bm), uint32_t(heads)},
-                {q.argument(dq), k.argument(dk), v.argument(dv), o.argument(dout), dlse, seq, scale}, setting) == "");
+    const auto tq = q.argument(dq), tk = k.argument(dk), tv = v.argument(dv), to = o.argument(dout);
+    if (c.consumers)
+      CHECK(p.run({uint32_t(programs)}, {tq, tk, tv, to, dlse, seq, heads, scale}, setting) == "");
+    else
+      CHECK(p.run({uint32_t((seq + c.bm - 1) / c.bm), uint32_t(heads)}, {tq, tk, tv, to, dlse, seq, scale}, setting) ==
+            "");
     download(o.values, dout), download(lse, dlse);
     std::string wrong = mismatch(o.values, want.o, o.rowStride), wrongLse = mismatch(lse, want.lse, seq);
     CHECK_MESSAGE(wrong == "", setting.text(), " ", wrong);
@@ -133,4 +154,27 @@ TEST_CASE("attention: EVEN has no masked block, and is checked") {
   auto d = upload(x.values);
   CHECK(p.run({2, 1}, {x.argument(d), x.argument(d), x.argument(d), x.argument(d), d, 100, 0.125}, {targets()[0]})
             .find("seq % BN == 0") != std::string::npos);
+}
+
+TEST_CASE("attention_ws: tiles, consumers, ragged sequences, any number of programs") {
+  for (const std::string &target : targets()) {
+    if (target != "sm_90a") continue;
+    for (auto [d, bm, bn, consumers] :
+         {std::array<int, 4>{128, 128, 128, 2}, {128, 192, 80, 3}, {64, 192, 128, 3}, {64, 128, 32, 2}})
+      for (bool causal : {false, true})
+        for (const char *type : {"bf16", "f16"}) {
+          Config c;
+          c.d = d, c.bm = bm, c.bn = bn, c.consumers = consumers, c.causal = causal, c.type = type;
+          for (auto [heads, seq, programs] : {std::array<int, 3>{2, 300, 2}, {3, 200, 1}, {1, 1, 1}, {1, 80, 3}})
+            run(c, target, heads, seq, Data::Normal, seq == 200 ? seeds() : 1, programs);
+          run(c, target, 1, 400, Data::Growing, 1, 1);
+          run(c, target, 1, 130, Data::Equal, 0, 1);
+        }
+    Config even;
+    even.d = 64, even.bm = 128, even.bn = 32, even.consumers = 2, even.even = true;
+    for (bool causal : {false, true}) {
+      even.causal = causal;
+      run(even, target, 2, 192, Data::Normal, 1);
+    }
+  }
 }

@@ -205,6 +205,7 @@ std::string Program::run(tlx::Grid grid, const std::vector<tlx::Arg> &args, cons
   o.seed = setting.seed;
   tlx_report *raw = nullptr;
   o.report = &raw;
+  o.check_races = onSimulator() && setting.schedule == TLX_SCHEDULE_IN_ORDER;
   std::string problem;
   try {
     kernel.launchWith(device, o, args);

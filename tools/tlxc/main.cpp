@@ -67,6 +67,13 @@ xor the name's FNV-1a hash; normal numbers by Box-Muller, computed in double and
 .npy files are NumPy's, version 1.0, little-endian. NumPy has no bf16 and no fp8: their bits are stored as uint16 ('<u2') and uint8.
 Reading, a float tensor takes float16, float32 and float64 files too, and rounds.)";
 
+constexpr const char *kCheckHelp =
+    R"(Compile one kernel and launch it once on the simulator, as `tlxc run` does with the same arguments, and find races as well: two accesses of the
+same bytes of shared memory, one of them a write, that no barrier orders, whatever the schedule made of them. A warp is one actor, a TMA load
+another, which ends with a phase of its mbarrier; wgmma and TMA stores read until a wait covers them. On targets with mbarriers (sm_90a).
+
+Each finding names both accesses with their lines, the warps, and the edge that is missing. Exit code 3 if there is one.)";
+
 constexpr const char *kRunFooter = R"(
 Examples
   tlxc run softmax.tlx --kernel softmax -D BLOCK=1024 --target gfx942 --grid 64 --schedule random --seed 7 \
@@ -107,6 +114,31 @@ void addCompileOptions(CLI::App &command, tlxc::CompileArgs &args) {
   command.add_flag("--no-cache", args.noCache, "neither read nor write the cache of compiled kernels");
 }
 
+void addLaunchOptions(CLI::App &command, tlxc::RunArgs &args) {
+  addCompileOptions(command, args);
+  command.add_option("--target", args.target, "the architecture; default: the device's (the simulator has none)")
+      ->type_name("T");
+  command.add_option("--grid", args.grid, "programs in each dimension; a 0 launches nothing")
+      ->type_name("X[,Y[,Z]]")
+      ->capture_default_str();
+  command.add_option("--arg", args.args, "an argument, see `tlxc run --help`; repeatable")
+      ->type_name("NAME=SPEC")
+      ->allow_extra_args(false);
+  command.add_option("--out", args.outs, "write a tensor to a file after the launch, in row-major order; repeatable")
+      ->type_name("NAME=FILE.npy")
+      ->allow_extra_args(false);
+  command.add_option("--seed", args.seed, "for random contents and the random schedule")->capture_default_str();
+  command
+      .add_option("--schedule", args.schedule,
+                  "simulator: the order in which warps run and asynchronous operations complete")
+      ->check(CLI::IsMember({"in-order", "random", "late", "early"}))
+      ->capture_default_str();
+  command
+      .add_option("--max-steps", args.maxSteps,
+                  "simulator: loop steps before a launch counts as endless; 0: its default")
+      ->type_name("N");
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -130,27 +162,8 @@ int main(int argc, char **argv) {
   CLI::App &run = *app.add_subcommand("run", "compile one kernel, launch it, and write what it computed");
   run.description(kRunHelp);
   run.footer(kRunFooter);
-  addCompileOptions(run, runArgs);
-  run.add_option("--target", runArgs.target, "the architecture; default: the device's (the simulator has none)")
-      ->type_name("T");
+  addLaunchOptions(run, runArgs);
   run.add_option("--device", runArgs.device, "sim, cuda:N or hip:N, see `tlxc devices`")->capture_default_str();
-  run.add_option("--grid", runArgs.grid, "programs in each dimension; a 0 launches nothing")
-      ->type_name("X[,Y[,Z]]")
-      ->capture_default_str();
-  run.add_option("--arg", runArgs.args, "an argument, see above; repeatable")
-      ->type_name("NAME=SPEC")
-      ->allow_extra_args(false);
-  run.add_option("--out", runArgs.outs, "write a tensor to a file after the launch, in row-major order; repeatable")
-      ->type_name("NAME=FILE.npy")
-      ->allow_extra_args(false);
-  run.add_option("--seed", runArgs.seed, "for random contents and the random schedule")->capture_default_str();
-  run.add_option("--schedule", runArgs.schedule,
-                 "simulator: the order in which warps run and asynchronous operations complete")
-      ->check(CLI::IsMember({"in-order", "random", "late", "early"}))
-      ->capture_default_str();
-  run.add_option("--max-steps", runArgs.maxSteps,
-                 "simulator: loop steps before a launch counts as endless; 0: its default")
-      ->type_name("N");
   run.add_flag("--time", runArgs.time,
                "measure: after the launch above, warm up and launch again, and print the median in milliseconds (on a "
                "GPU by its "
@@ -159,6 +172,12 @@ int main(int argc, char **argv) {
   run.add_option("--repeats", runArgs.repeats, "measured launches")
       ->capture_default_str()
       ->check(CLI::Range(1u, 1000000u));
+
+  tlxc::RunArgs checkArgs;
+  checkArgs.checkRaces = true;
+  CLI::App &check = *app.add_subcommand("check", "the same on the simulator, and find races");
+  check.description(kCheckHelp);
+  addLaunchOptions(check, checkArgs);
 
   CLI::App &targets = *app.add_subcommand("targets", "list the architectures that tlxc compiles for");
   targets.description("List the architectures that tlxc compiles for, with their warp size and limits.");
@@ -175,6 +194,7 @@ int main(int argc, char **argv) {
   try {
     if (build.parsed()) return tlxc::build(buildArgs);
     if (run.parsed()) return tlxc::run(runArgs);
+    if (check.parsed()) return tlxc::run(checkArgs);
     if (targets.parsed()) return tlxc::targets();
     if (devices.parsed()) return tlxc::devices();
   } catch (const tlxc::Failure &failure) {

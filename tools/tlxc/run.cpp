@@ -199,6 +199,7 @@ int run(const RunArgs &args) {
   options.schedule = parseSchedule(args.schedule);
   options.seed = args.seed;
   options.max_steps = args.maxSteps;
+  options.check_races = args.checkRaces;
   options.report = &madeReport;
   const tlx_status status =
       tlx_kernel_launch(kernel.get(), device.get(), &options, launchArgs.data(), launchArgs.size(), &error);

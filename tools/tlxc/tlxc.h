@@ -47,7 +47,7 @@ struct RunArgs : CompileArgs {
   std::string device = "sim", grid = "1", schedule = "in-order";
   std::vector<std::string> args, outs;
   uint64_t seed = 0, maxSteps = 0;
-  bool time = false;
+  bool time = false, checkRaces = false;
   unsigned warmUps = 5, repeats = 20;
 };
 

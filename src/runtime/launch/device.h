@@ -20,6 +20,7 @@ struct SimOptions {
   Schedule schedule = Schedule::InOrder;
   uint64_t seed = 0;
   uint64_t maxSteps = 0; // 0: the simulator's default
+  bool checkRaces = false;
 };
 
 /// What one simulated launch said. Empty for real devices.

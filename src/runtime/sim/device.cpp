@@ -184,6 +184,7 @@ public:
       break;
     }
     config.seed = options.seed;
+    config.checkRaces = options.checkRaces;
     if (options.maxSteps) config.maxSteps = options.maxSteps;
     const tlx::sim::LaunchResult result =
         tlx::sim::launch(*kernel.program, config, {params.bytes, params.size}, memory);

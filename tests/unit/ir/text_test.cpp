@@ -40,6 +40,8 @@ void buildAsync(Builder &b) {
   b.create(Opcode::FenceProxy, {}, {});
   Op *part = b.create(Opcode::LocalSlice, buffer, c.buffer(Scalar::BF16, {64, 64}, 1, Space::Shared));
   part->setAttr(Attr::offsets, std::vector<int64_t>{64, 0});
+  Value *ones = b.splat(b.constant(b.i1(), 1), {64});
+  b.create(Opcode::WarpAny, ones, b.i1());
   Op *named = b.create(Opcode::NamedBarrier, {}, {});
   named->setAttr(Attr::id, int64_t(9)), named->setAttr(Attr::threads, int64_t(256));
   Op *tasks = b.create(Opcode::AsyncTasks, {}, {});

@@ -117,7 +117,7 @@ TEST_CASE("barriers and asynchronous operations") {
     {"named_barrier_wait(9, 100);", 3, 23, 26, "the threads at a named barrier are a multiple of 32 up to 1024, not 100"},
     {"async_descriptor_load(p, one, [0, 0], full[0]);", 3, 23, 24, "async_descriptor_load takes a tensor descriptor, not *f16"},
     {"async_descriptor_load(a, local_slice(one, [0, 0], [32, 64]), [0, 0], full[0]);", 3, 26, 60,
-     "buffer<f16[32, 64], 1, smem> does not hold a block of tensor_desc<f16, [64, 64]>: shape and element type must be the same"},
+     "buffer<f16[32, 64], 1, smem> does not hold a block of tensor_desc<f16, [64, 64]>: the element type must be the same, and the shape but for extents of 1"},
     {"async_descriptor_load(a, one, [0], full[0]);", 3, 31, 34, "a block of tensor_desc<f16, [64, 64]> has 2 offsets, and this is 1"},
     {"async_descriptor_store_wait(n);", 3, 29, 30, "the number of stores of async_descriptor_store_wait is an integer known at compile time, not i32"},
     {"let x = async_dot(one, local_slice(one, [0, 0], [32, 64]), acc);", 3, 9, 64,
@@ -127,6 +127,8 @@ TEST_CASE("barriers and asynchronous operations") {
     {"let x = async_dot(one, one, use_acc = c);", 3, 39, 40,
      "use_acc chooses whether an accumulator is added, and there is none: pass acc"},
     {"let x = async_dot_wait(9, acc);", 3, 24, 25, "the number of products that may be in flight is from 0 to 7, not 9"},
+    {"let x = warp_any(acc);", 3, 18, 21, "warp_any takes a tile of i1, like a comparison of tiles, not f32[64, 64]"},
+    {"let x = warp_any(c);", 3, 18, 19, "warp_any needs a tile, not i1"},
     {"async_load(p, one);", 3, 1, 11,
      "'async_load' is not supported by this version; write a loop with num_stages = …, and the compiler makes the copies, or use async_descriptor_load"},
   };
