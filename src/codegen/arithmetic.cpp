@@ -117,6 +117,12 @@ Value *Generator::compare(const ir::Op &op, Args args) {
     }
   }
   const bool isSigned = element.isScalar() && ir::isSignedInt(element.scalar());
+  // t + c < y, where t is the thread's part of an arange, is c < y - t: one register for all c, and c is an immediate. (y - t is below all c
+  // where it would be less than the smallest number.)
+  if (auto it = aranges.find(x); it != aranges.end() && isSigned && !isa<Constant>(y) && !aranges.contains(y)) {
+    x = b.getInt32(uint32_t(it->second.second));
+    y = b.CreateBinaryIntrinsic(Intrinsic::ssub_sat, y, it->second.first);
+  }
   switch (pred) {
   case ir::Pred::Eq:
     return b.CreateICmpEQ(x, y);

@@ -344,6 +344,7 @@ private:
   llvm::DenseMap<const ir::Value *, Regs> values;
   llvm::DenseMap<const layout::TileLayout *, std::vector<unsigned>> canonical;
   llvm::DenseMap<const layout::TileLayout *, std::vector<int>> elementRegisters;
+  llvm::DenseMap<llvm::Value *, std::pair<llvm::Value *, int64_t>> aranges; // registers: the thread's part, and what is added
   llvm::DenseMap<const ir::Value *, RegList> accumulators;
   std::map<std::pair<const layout::TileLayout *, bool>, std::vector<AccumulatorBlock>>
       blocksOf; // by layout, and whether of floats

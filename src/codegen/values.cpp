@@ -83,8 +83,13 @@ void Generator::emitNumPrograms(const ir::Op &op) {
 void Generator::emitArange(const ir::Op &op) {
   const layout::TileLayout &layout = *op.result()->type.layout();
   RegList regs;
-  for (unsigned r = 0; r < layout.registers(); ++r)
+  for (unsigned r = 0; r < layout.registers(); ++r) {
     regs.push_back(coordinate(layout, r, 0, op.intAttr(ir::Attr::start)));
+    auto *sum = dyn_cast<BinaryOperator>(regs.back());
+    if (sum && sum->getOpcode() == Instruction::Add)
+      if (auto *c = dyn_cast<ConstantInt>(sum->getOperand(1)))
+        aranges[sum] = {sum->getOperand(0), c->getSExtValue()};
+  }
   set(op.result(), regs);
 }
 

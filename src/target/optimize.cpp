@@ -22,6 +22,36 @@ using namespace llvm;
 
 namespace tlx::target {
 
+/// Masks of a tile are compares of one number with many constants. Where they are the same in every iteration LICM takes them all out of the
+/// loop, and a predicate that lives long is a register: they go back to where they are used, so that only the number lives.
+static void sinkMasks(Function &function) {
+  constexpr unsigned kMany = 16;
+  DenseMap<std::pair<BasicBlock *, Value *>, SmallVector<ICmpInst *, 0>> masks;
+  for (BasicBlock &block : function)
+    for (Instruction &i : block)
+      if (auto *compare = dyn_cast<ICmpInst>(&i))
+        for (unsigned side = 0; side < 2; ++side)
+          if (isa<ConstantInt>(compare->getOperand(side)))
+            masks[{&block, compare->getOperand(1 - side)}].push_back(compare);
+  for (auto &[key, compares] : masks) {
+    if (compares.size() < kMany) continue;
+    for (ICmpInst *compare : compares) {
+      DenseMap<BasicBlock *, Instruction *> copies;
+      for (Use &use : make_early_inc_range(compare->uses())) {
+        auto *user = cast<Instruction>(use.getUser());
+        if (user->getParent() == key.first || isa<PHINode>(user)) continue;
+        Instruction *&copy = copies[user->getParent()];
+        if (!copy) {
+          copy = compare->clone();
+          copy->insertInto(user->getParent(), user->getParent()->getFirstInsertionPt());
+        }
+        use.set(copy);
+      }
+      if (compare->use_empty()) compare->eraseFromParent();
+    }
+  }
+}
+
 bool optimize(Module &module, const features::Target &target, const Options &, Diagnostics &diags) {
   std::unique_ptr<TargetMachine> machine = createMachine(target, module);
   if (!machine) {
@@ -60,6 +90,8 @@ bool optimize(Module &module, const features::Target &target, const Options &, D
   m.addPass(GlobalDCEPass());
   m.addPass(createModuleToFunctionPassAdaptor(std::move(f)));
   m.run(module, modules);
+  if (target.vendor == features::Vendor::Nvidia)
+    for (Function &function : module) sinkMasks(function);
   return !backend.failed();
 }
 
