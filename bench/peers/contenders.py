@@ -25,7 +25,8 @@ def make_data(work):
     if work.kind == "attention":
         shape = (s["batch"], s["heads"], s["seq"], s["D"])
         data = {name: random(*shape) for name in ("q", "k", "v", "out")}
-        return data | {"lse": torch.empty(shape[:3], device="cuda", dtype=torch.float32)}
+        return data | {"lse": torch.empty(shape[:3], device="cuda", dtype=torch.float32),
+                       "counter": torch.zeros(2, device="cuda", dtype=torch.int32)}
     return {"x": random(s["rows"], s["cols"]), "out": random(s["rows"], s["cols"]), "weight": random(s["cols"]), "bias": random(s["cols"])}
 
 

@@ -46,8 +46,9 @@ def arguments(work, data, config):
     if work.kind == "matmul":
         return [data["a"], data["b"], data["out"], s["M"], s["N"], s["K"]]
     if work.kind == "attention":
-        heads = [rule_sizes(work)["heads"]] if config.kernel == "attention_ws" else []
-        return [data["q"], data["k"], data["v"], data["out"], data["lse"], s["seq"], *heads, s["D"] ** -0.5]
+        if config.kernel == "attention_ws":
+            return [data["q"], data["k"], data["v"], data["out"], data["lse"], data["counter"], s["seq"], rule_sizes(work)["heads"], s["D"] ** -0.5]
+        return [data["q"], data["k"], data["v"], data["out"], data["lse"], s["seq"], s["D"] ** -0.5]
     if work.kind == "softmax":
         return [data["x"], data["out"], s["cols"], s["cols"]]
     weights = [data["weight"], data["bias"]] if work.kind == "layer_norm" else [data["weight"]]

@@ -18,9 +18,9 @@ GRIDS = {
     "attention": [{"kernel": [("attention", "blocks")],
                    "BM,BN": [(128, 128), (128, 64), (128, 96), (128, 80), (128, 176), (192, 80), (192, 128)],
                    "STAGES": [2, 3], "WARPS": [8, 12]},
-                  {"kernel": [("attention_ws", "tiles"), ("attention_ws", "multiprocessors")],
+                  {"kernel": [("attention_ws", "multiprocessors")],
                    "BM,BN,CONSUMERS,REGISTERS": [(128, 128, 2, 240), (192, 80, 3, 160), (192, 64, 3, 160), (128, 112, 2, 240)],
-                   "STAGES": [2], "PING_PONG": ["true", "false"]}],
+                   "STAGES": [2], "DYNAMIC": ["true", "false"]}],
 }
 for _kind in ("softmax", "layer_norm", "rms_norm"):
     GRIDS[_kind] = [{"kernel": [(_kind, "rows")], "BLOCK": [None], "WARPS": [2, 4, 8, 16, 32]},

@@ -137,6 +137,7 @@ RegList Generator::shareAtomicResults(const ir::Op &op, Regs owned, const layout
   emitBarrier();
   RegList regs;
   for (unsigned r = 0; r < owned.size(); ++r) regs.push_back(b.CreateAlignedLoad(type, slot(r), Align(bytes)));
+  if (!layout) regs[0] = uniform(regs[0]);
   emitBarrier();
   return regs;
 }

@@ -78,8 +78,9 @@ private:
   llvm::Value *threadId();
   llvm::Value *laneId();
   llvm::Value *warpIndex(); // uniform
-  llvm::Value *elected();   // i1: one lane of each warp
-  llvm::Value *leader();    // i1: the thread that issues what happens once a CTA
+  llvm::Value *uniform(llvm::Value *v);
+  llvm::Value *elected(); // i1: one lane of each warp
+  llvm::Value *leader();  // i1: the thread that issues what happens once a CTA
   llvm::Value *smemBase();
   /// A sum over the bits of `id` (the thread's id, or the lane's) that are set: entry i for bit i, combined by XOR.
   /// Lives in the prologue.
@@ -344,7 +345,8 @@ private:
   llvm::DenseMap<const ir::Value *, Regs> values;
   llvm::DenseMap<const layout::TileLayout *, std::vector<unsigned>> canonical;
   llvm::DenseMap<const layout::TileLayout *, std::vector<int>> elementRegisters;
-  llvm::DenseMap<llvm::Value *, std::pair<llvm::Value *, int64_t>> aranges; // registers: the thread's part, and what is added
+  llvm::DenseMap<llvm::Value *, std::pair<llvm::Value *, int64_t>>
+      aranges; // registers: the thread's part, and what is added
   llvm::DenseMap<const ir::Value *, RegList> accumulators;
   std::map<std::pair<const layout::TileLayout *, bool>, std::vector<AccumulatorBlock>>
       blocksOf; // by layout, and whether of floats

@@ -132,7 +132,7 @@ void Generator::emitReduce(const ir::Op &op) {
   for (unsigned i = 0; i < count; ++i) {
     ir::Type type = op.result(i)->type;
     if (!type.isTile()) {
-      set(op.result(i), reduced[0][i]);
+      set(op.result(i), uniform(reduced[0][i]));
       continue;
     }
     RegList regs;

@@ -45,6 +45,12 @@ Value *Generator::warpIndex() {
   return scope.prologueValues[kWarp] = inPrologue([&] { return b.CreateSub(rawWarp, b.getInt32(scope.start)); });
 }
 
+/// A number that all lanes of a warp have, where the assembler cannot know: in tasks, which steer loops around wgmma by such numbers.
+Value *Generator::uniform(Value *v) {
+  if (taskRegions.empty() || !nvidia() || !v->getType()->isIntegerTy(32)) return v;
+  return device("tlx.nv.shfl.idx", {b.getInt32(~0u), v, b.getInt32(0)});
+}
+
 /// Elected once: the same lane for the whole kernel, since bulk groups belong to a thread.
 Value *Generator::elected() {
   if (Value *v = scope.prologueValues.lookup(kElected)) return v;

@@ -11,13 +11,15 @@ namespace {
 struct Config {
   int d = 64, bm = 64, bn = 64, stages = 2, warps = 4;
   int consumers = 0; // of attention_ws; 0: the blocked kernel
+  bool dynamic = false;
   std::string type = "f16";
   bool causal = false, even = false;
   std::string text() const {
     return "D " + std::to_string(d) + " " + std::to_string(bm) + "x" + std::to_string(bn) + " stages " +
            std::to_string(stages) +
-           (consumers ? " consumers " + std::to_string(consumers) : " warps " + std::to_string(warps)) + " " + type +
-           (causal ? " causal" : " full") + (even ? " even" : "");
+           (consumers ? " consumers " + std::to_string(consumers) + (dynamic ? " dynamic" : "")
+                      : " warps " + std::to_string(warps)) +
+           " " + type + (causal ? " causal" : " full") + (even ? " even" : "");
   }
 };
 Program build(const Config &c, const std::string &target) {
@@ -31,6 +33,7 @@ Program build(const Config &c, const std::string &target) {
                      {"STAGES", number(c.stages)},
                      {"CONSUMERS", number(c.consumers)},
                      {"REGISTERS", c.consumers == 3 ? "160" : "240"},
+                     {"DYNAMIC", c.dynamic ? "true" : "false"},
                      {"T", c.type},
                      {"CAUSAL", c.causal ? "true" : "false"},
                      {"EVEN", c.even ? "true" : "false"}},
@@ -77,12 +80,15 @@ void run(const Config &c, const std::string &target, int heads, int seq, Data da
   double scale = 1 / std::sqrt(double(c.d));
   AttentionReference want = expectAttention(q, k, v, c.causal, double(float(scale)));
   auto dq = upload(q.values), dk = upload(k.values), dv = upload(v.values);
+  Tensor counter("i32", 2);
+  counter.set(0, 0), counter.set(1, 0);
+  auto dcounter = upload(counter);
   for (const Setting &setting : settings(target, seeds)) {
     o.values.poison(), lse.poison();
     auto dout = upload(o.values), dlse = upload(lse);
     const auto tq = q.argument(dq), tk = k.argument(dk), tv = v.argument(dv), to = o.argument(dout);
     if (c.consumers)
-      CHECK(p.run({uint32_t(programs)}, {tq, tk, tv, to, dlse, seq, heads, scale}, setting) == "");
+      CHECK(p.run({uint32_t(programs)}, {tq, tk, tv, to, dlse, dcounter, seq, heads, scale}, setting) == "");
     else
       CHECK(p.run({uint32_t((seq + c.bm - 1) / c.bm), uint32_t(heads)}, {tq, tk, tv, to, dlse, seq, scale}, setting) ==
             "");
@@ -165,6 +171,7 @@ TEST_CASE("attention_ws: tiles, consumers, ragged sequences, any number of progr
         for (const char *type : {"bf16", "f16"}) {
           Config c;
           c.d = d, c.bm = bm, c.bn = bn, c.consumers = consumers, c.causal = causal, c.type = type;
+          c.dynamic = causal == (std::string(type) == "bf16");
           for (auto [heads, seq, programs] : {std::array<int, 3>{2, 300, 2}, {3, 200, 1}, {1, 1, 1}, {1, 80, 3}})
             run(c, target, heads, seq, Data::Normal, seq == 200 ? seeds() : 1, programs);
           run(c, target, 1, 400, Data::Growing, 1, 1);
