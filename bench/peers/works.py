@@ -54,9 +54,11 @@ def _rows(kind, cols, elements=1 << 27):  # 256 MiB: far beyond any cache
     return Work(kind, "bf16", {"rows": elements // cols, "cols": cols})
 
 
-_PRODUCTS = ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (16384, 8192, 8192))
+_PRODUCTS = ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (16384, 8192, 8192), (8192, 8192, 1024))
+_LENGTHS = (2048, 4096, 8192, 16384)
 ALL = ([_matmul(t, *mnk) for mnk in _PRODUCTS for t in ("f16", "bf16")]
-       + [_attention(t, seq, causal) for seq in (4096, 16384) for causal in (False, True) for t in ("f16", "bf16")]
+       + [_attention("f16", seq, causal) for seq in (4096, 16384) for causal in (False, True)]
+       + [_attention("bf16", seq, causal, d, heads=2048 // d) for d in (128, 64) for seq in _LENGTHS for causal in (False, True)]
        + [_rows(kind, cols) for kind in ("softmax", "layer_norm", "rms_norm") for cols in (4096, 16384)])
 
 # A few minutes: one of each kind, the sizes that tell most.

@@ -223,6 +223,9 @@ std::unique_ptr<Program> Program::load(ArrayRef<uint8_t> bitcode, const features
   if (!module) return fail(module.takeError());
   auto host = orc::JITTargetMachineBuilder::detectHost();
   if (!host) return fail(host.takeError());
+  // Conversions to bf16 in hardware take denormals for zero, and arithmetic in f16 is not ours to choose: what a GPU does is spelled out.
+  for (const char *feature : {"avx512bf16", "avxneconvert", "avx512fp16", "amx-bf16", "amx-fp16"})
+    if (host->getTargetTriple().isX86()) host->getFeatures().AddFeature(feature, false);
   host->setCodeGenOptLevel(CodeGenOptLevel::None);
   auto jit = orc::LLJITBuilder().setJITTargetMachineBuilder(*host).create();
   if (!jit) return fail(jit.takeError());
