@@ -87,8 +87,7 @@ void Generator::emitArange(const ir::Op &op) {
     regs.push_back(coordinate(layout, r, 0, op.intAttr(ir::Attr::start)));
     auto *sum = dyn_cast<BinaryOperator>(regs.back());
     if (sum && sum->getOpcode() == Instruction::Add)
-      if (auto *c = dyn_cast<ConstantInt>(sum->getOperand(1)))
-        aranges[sum] = {sum->getOperand(0), c->getSExtValue()};
+      if (auto *c = dyn_cast<ConstantInt>(sum->getOperand(1))) aranges[sum] = {sum->getOperand(0), c->getSExtValue()};
   }
   set(op.result(), regs);
 }

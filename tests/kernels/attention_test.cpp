@@ -172,10 +172,10 @@ TEST_CASE("attention_ws: tiles, consumers, ragged sequences, any number of progr
           Config c;
           c.d = d, c.bm = bm, c.bn = bn, c.consumers = consumers, c.causal = causal, c.type = type;
           c.dynamic = causal == (std::string(type) == "bf16");
-          for (auto [heads, seq, programs] : {std::array<int, 3>{2, 300, 2}, {3, 200, 1}, {1, 1, 1}, {1, 80, 3}})
-            run(c, target, heads, seq, Data::Normal, seq == 200 ? seeds() : 1, programs);
-          run(c, target, 1, 400, Data::Growing, 1, 1);
-          run(c, target, 1, 130, Data::Equal, 0, 1);
+          for (auto [heads, seq, programs] : {std::array<int, 3>{3, 200, 2}, {1, 1, 1}, {1, 80, 3}})
+            run(c, target, heads, seq, Data::Normal, seq == 200 && d == 64 ? seeds() : 0, programs);
+          run(c, target, 1, 400, Data::Growing, 0, 1);
+          if (causal) run(c, target, 1, 130, Data::Equal, 0, 1);
         }
     Config even;
     even.d = 64, even.bm = 128, even.bn = 32, even.consumers = 2, even.even = true;

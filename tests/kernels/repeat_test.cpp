@@ -88,7 +88,8 @@ std::vector<Rule> rulesOf(const std::string &work, const std::string &target, co
   for (const nlohmann::json &rule : entry.at("rules")) {
     if (!names(rule, "targets", target) || !names(rule, "types", type)) continue;
     Rule r{rule.value("file", entry.at("file").get<std::string>()), rule.at("kernel"), {}, entry.at("facts")};
-    for (const auto &[name, value] : rule.at("params").items()) r.params[name] = value.dump();
+    for (const auto &[name, value] : rule.at("params").items())
+      r.params[name] = value.is_string() ? value.get<std::string>() : value.dump();
     rules.push_back(std::move(r));
   }
   REQUIRE(!rules.empty());
@@ -306,6 +307,35 @@ void matmulByDescriptors(const std::string &kernel) {
   }
 }
 
+/// gemm_ws: what configs.json ships, and small tiles.
+void matmulOfTasks() {
+  for (const std::string &target : targets()) {
+    if (target != "sm_90a") continue;
+    Rng rng = rngFor("gemm_ws" + target);
+    Programs programs(target);
+    std::vector<Params> configs{{{"BM", "128"}, {"BN", "64"}, {"BK", "32"}, {"STAGES", "2"}},
+                                {{"BM", "256"}, {"BN", "80"}, {"BK", "64"}, {"STAGES", "3"}}};
+    for (const Rule &rule : rulesOf("gemm_ws", target, "f16")) configs.push_back(rule.params);
+    for (int shape = 0; shape < shapeCount(); ++shape) {
+      const std::string type = shape % 2 ? "bf16" : "f16";
+      Params params = turn(configs, shape);
+      params["T"] = type;
+      const CompileSpec spec = specOf("gemm_ws.tlx", "gemm_ws", params);
+      const Shape s = productShape(kindOf(shape), rng);
+      INFO(target, " ", textOf(spec), " at ", s.text());
+      const Fill how = fillOf(shape, type);
+      Matrix a(type, s.m, s.k), b(type, s.k, s.n), out(type, s.m, s.n);
+      a.fillWith(rng, how, 4), b.fillWith(rng, how, 4);
+      Launch launch;
+      launch.inView(a), launch.inView(b);
+      launch.outView(out, expectProduct(multiply(a, false, b, false, s.m, s.n, s.k), out, type, how), out.ld);
+      for (int size : {s.m, s.n, s.k}) launch.value(size);
+      launch.grid = {uint32_t(rng.integer(1, std::max(2u, (tilesOf(params, s) + 2) / 2)))};
+      launch.repeat(programs.of(spec), target);
+    }
+  }
+}
+
 void matmulByPointers() {
   for (const std::string &target : targets()) {
     Rng rng = rngFor("matmul_pointers" + target);
@@ -373,9 +403,12 @@ void matmulBiasAct() {
 
 // --- attention
 
-void attention(bool causal) {
+/// `tasks`: attention_ws.
+void attention(bool causal, bool tasks = false) {
+  const std::string name = tasks ? "attention_ws" : "attention";
   for (const std::string &target : targets()) {
-    Rng rng = rngFor(std::string("attention") + truth(causal) + target);
+    if (tasks && target != "sm_90a") continue;
+    Rng rng = rngFor(name + truth(causal) + target);
     Programs programs(target);
     struct Config {
       Params params;
@@ -391,11 +424,17 @@ void attention(bool causal) {
     const bool small = target == "gfx942";
     Params even = rule;
     even["EVEN"] = "true";
-    const std::vector<Config> configs{
-        {rule, "f16", 128}, {tiles(64, 32, 2, 4), "bf16", 64},
-        {rule, "bf16", 64}, {rule, "f16", 80},
-        {rule, "bf16", 96}, {small ? tiles(64, 32, 1, 4) : tiles(128, 64, 3, 4), "f16", 128},
-        {even, "f16", 128}};
+    std::vector<Config> configs{{rule, "f16", 128}, {tiles(64, 32, 2, 4), "bf16", 64},
+                                {rule, "bf16", 64}, {rule, "f16", 80},
+                                {rule, "bf16", 96}, {small ? tiles(64, 32, 1, 4) : tiles(128, 64, 3, 4), "f16", 128},
+                                {even, "f16", 128}};
+    if (tasks) {
+      configs = {{{{"BM", "128"}, {"BN", "32"}, {"CONSUMERS", "2"}, {"DYNAMIC", "true"}}, "f16", 64},
+                 {{{"BM", "64"}, {"BN", "48"}, {"CONSUMERS", "1"}, {"PING_PONG", "false"}}, "bf16", 80}};
+      for (const Rule &r : rulesOf("attention_ws", target, "bf16"))
+        configs.push_back({r.params, configs.size() % 2 ? "bf16" : "f16",
+                           number(r.params, "BN") == 128 && number(r.params, "BM") == 192 ? 64 : 128});
+    }
     for (int shape = 0; shape < shapeCount(); ++shape) {
       const Config &c = turn(configs, shape);
       int heads = 0, seq = 0;
@@ -423,7 +462,7 @@ void attention(bool causal) {
       const int bm = number(params, "BM"), bn = number(params, "BN");
       if (params.count("EVEN")) seq = (seq + bn - 1) / bn * bn;
       params["T"] = c.type, params["D"] = std::to_string(c.d), params["CAUSAL"] = truth(causal);
-      const CompileSpec spec = specOf("attention.tlx", "attention", params);
+      const CompileSpec spec = specOf(name + ".tlx", name, params);
       INFO(target, " ", textOf(spec), " at ", heads, " heads of ", seq);
       Sequences q(c.type, heads, seq, c.d), k = q, v = q, o = q;
       // Every fifth: keys that grow, so that the running maximum does all the way.
@@ -434,8 +473,16 @@ void attention(bool causal) {
       Launch launch;
       launch.inView(q), launch.inView(k), launch.inView(v);
       launch.outView(o, std::move(want.o), o.rowStride), launch.out(lse, std::move(want.lse), size_t(seq));
-      launch.value(seq), launch.value(scale);
       launch.grid = {uint32_t((seq + bm - 1) / bm), uint32_t(heads)};
+      if (tasks) { // it leaves the counter as it was
+        Tensor counter("i32", 2);
+        counter.set(0, 0), counter.set(1, 0);
+        launch.in(counter);
+        launch.grid = {uint32_t(rng.integer(1, launch.grid.x * launch.grid.y + 2))};
+      }
+      launch.value(seq);
+      if (tasks) launch.value(heads);
+      launch.value(scale);
       launch.repeat(programs.of(spec), target);
     }
   }
@@ -621,6 +668,15 @@ TEST_CASE("repeat: matmul_bias_act") {
 }
 TEST_CASE("repeat: attention, full") {
   attention(false);
+}
+TEST_CASE("repeat: attention_ws, full") {
+  attention(false, true);
+}
+TEST_CASE("repeat: attention_ws, causal") {
+  attention(true, true);
+}
+TEST_CASE("repeat: gemm_ws matmul") {
+  matmulOfTasks();
 }
 TEST_CASE("repeat: attention, causal") {
   attention(true);
