@@ -172,10 +172,15 @@ struct Lowering {
     return perWarp[v] = found;
   }
   void keepsToWarp(const Block &body) {
+    bool said = false;
     const_cast<Block &>(body).walk([&](Op &op) {
       const bool own = op.has(Terminator) || op.is(Opcode::If) || (op.has(Pure) && !op.is(Opcode::Dot)) ||
                        op.is(Opcode::Reduce) || op.is(Opcode::Assume);
-      if (!own) diagnostics.report(Diag::WarpBranch, op.loc, op.info().name);
+      if (own || said) return;
+      said = true;
+      diagnostics.report(Diag::WarpBranch, op.loc,
+                         op.is(Opcode::LocalAlloc) ? "what it computes crosses warps, through shared memory"
+                                                   : op.info().name);
     });
   }
   void warpBranches() {

@@ -306,3 +306,71 @@ TEST_CASE("refusals: tensors that break a rule of descriptors") {
     CHECK(launched(text, target, tensor(b, memory, {32, 31}, {32, 1})) == "");
   }
 }
+
+TEST_CASE("refusals: tasks and what they use") {
+  // On targets without the units, the message names what is missing.
+  const std::string tasks = R"(kernel k(p: *f32) launch(num_warps = 4) {
+  async_tasks {
+    async_task(default) { store(p + arange(0, 128), zeros([128], f32)); }
+    async_task(num_warps = 4) { store(p + 128 + arange(0, 128), zeros([128], f32)); }
+  }
+})";
+  auto lacks = [](const char *what, const char *target, const char *instead) {
+    return std::string("2:3-14 async_tasks needs ") + what + ", which " + target + " has not" + instead;
+  };
+  check(tasks, {"", "", lacks("named barriers", "gfx942", "; write the kernel without tasks for it"),
+                lacks("named barriers", "gfx950", "; write the kernel without tasks for it")});
+  auto onHopper = [](const std::string &text, const std::string &want) {
+    CAPTURE(text);
+    CHECK(refusal(text, "sm_90a") == want);
+  };
+  auto budget = [](const char *own, const char *first, const char *second) {
+    return std::string("kernel k(p: *f32) launch(num_warps = 4) {\n  async_tasks {\n    async_task(default") + own +
+           ") { store(p, 1.0); }\n    async_task(num_warps = " + first +
+           ") { store(p, 1.0); }\n    async_task(num_warps = " + second + ") { store(p, 1.0); }\n  }\n}";
+  };
+  onHopper(budget("", "4, registers = 232", "4, registers = 232"), "");
+  onHopper(budget("", "8, registers = 240", "4, registers = 32"),
+           "2:3-14 the tasks ask for 2048 registers in their warps, and 16 warps have 2048: 240 x 8 + 32 x 4, of 128 a "
+           "thread (16 warps); "
+           "the default task needs 24 a thread at least");
+  onHopper(budget(", registers = 48", "4, registers = 232", "4, registers = 232"),
+           "2:3-14 the tasks ask for 2048 registers in their warps, and 12 warps have 2016: 48 x 4 + 232 x 4 + 232 x "
+           "4, of 168 a thread (12 warps)");
+  onHopper(budget("", "4, registers = 232", "1, registers = 24"),
+           "5:5-46 a budget of registers is one of whole warpgroups, and the number of warps of this task is 1, no "
+           "multiple of 4");
+  onHopper(budget("", "16", "16"),
+           "1:8-9 the kernel's own 4 warps and those of its tasks are 48; on sm_90a a program has at most 32");
+  // Products in flight, and those that wgmma cannot do.
+  auto product = [](const std::string &statements, const char *warps = "4", const char *rows = "64") {
+    return replace(R"(kernel k(p: *f32) launch(num_warps = $W) {
+  let a = local_alloc([$M, 64], f16);
+  let b = local_alloc([64, 64], f16);
+  let acc = async_dot(a, b);
+  $S
+})",
+                   {{"W", warps}, {"M", rows}, {"S", statements}});
+  };
+  onHopper(
+      product("let d = async_dot_wait(0, acc); store(p + arange(0, 64)[:, None] * 64 + arange(0, 64)[None, :], d);"),
+      "");
+  onHopper(product("store(p + arange(0, 64)[:, None] * 64 + arange(0, 64)[None, :], acc);"),
+           "5:3-71 a product in flight may only go on as the accumulator of another, be carried by a loop, or be "
+           "waited for: write "
+           "async_dot_wait(0, x) first");
+  onHopper(product("let d = async_dot_wait(0, acc);", "2"),
+           "4:13-28 wgmma cannot do this product: it is done by 4 warps or a multiple, not by 2");
+  onHopper(product("let d = async_dot_wait(0, acc);", "4", "32"),
+           "4:13-28 wgmma cannot do this product: M is a multiple of 64, not 32");
+  // A branch of one warp.
+  const std::string branch = R"(kernel k(p: *f32) launch(num_warps = 4) {
+  var x = load(p + arange(0, 512));
+  if warp_any(x > 1.0) { x = $X; }
+  store(p + arange(0, 512), x);
+})";
+  onHopper(replace(branch, {{"X", "x * 2.0"}}), "");
+  onHopper(replace(branch, {{"X", "x * sum(x, axis = 0)"}}),
+           "3:34-50 a branch that warp_any decides keeps to the warp, and this needs others: what it computes crosses "
+           "warps, through shared memory");
+}
