@@ -78,6 +78,7 @@ private:
   llvm::Value *threadId();
   llvm::Value *laneId();
   llvm::Value *warpIndex(); // uniform
+  llvm::Value *warpOfCta(); // the same in the whole CTA
   llvm::Value *uniform(llvm::Value *v);
   llvm::Value *elected(); // i1: one lane of each warp
   llvm::Value *leader();  // i1: the thread that issues what happens once a CTA

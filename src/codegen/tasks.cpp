@@ -68,7 +68,7 @@ void Generator::emitTask(const ir::Op &task, bool followed) {
   if (start || issuer) {
     BasicBlock *own = newBlock("task"), *body = newBlock("task.body"), *after = newBlock("task.end");
     if (issuer)
-      b.CreateCondBr(b.CreateICmpEQ(rawWarp, b.getInt32(start)), own, after);
+      b.CreateCondBr(b.CreateICmpEQ(warpOfCta(), b.getInt32(start)), own, after);
     else
       b.CreateBr(own);
     Scope outer = std::move(scope);
@@ -91,7 +91,6 @@ void Generator::emitTask(const ir::Op &task, bool followed) {
 }
 
 void Generator::emitAsyncTasks(const ir::Op &op) {
-  if (!rawWarp) warpIndex();
   meetAll();
   emitTask(defaultTask(op), isFollowed(op));
   if (isFollowed(op)) meetAll();
@@ -102,7 +101,7 @@ void Generator::emitWorkers() {
   BasicBlock &entry = function->getEntryBlock(), *workers = newBlock("workers");
   b.SetInsertPoint(entry.getTerminator());
   b.SetCurrentDebugLocation(debugLoc(module.kernel.loc));
-  Value *own = b.CreateICmpULT(rawWarp, b.getInt32(module.kernel.numWarps));
+  Value *own = b.CreateICmpULT(warpOfCta(), b.getInt32(module.kernel.numWarps));
   entry.getTerminator()->eraseFromParent();
   b.SetInsertPoint(&entry);
   b.CreateCondBr(own, scope.prologue, workers);
@@ -115,7 +114,7 @@ void Generator::emitWorkers() {
       if (!task.is(Opcode::Task) || &task == &defaultTask(*tasks)) continue;
       b.SetCurrentDebugLocation(debugLoc(task.loc));
       BasicBlock *mine = newBlock("worker"), *next = newBlock("dispatch");
-      Value *number = b.CreateSub(rawWarp, b.getInt32(unsigned(task.intAttr(Attr::start))));
+      Value *number = b.CreateSub(warpOfCta(), b.getInt32(unsigned(task.intAttr(Attr::start))));
       b.CreateCondBr(b.CreateICmpULT(number, b.getInt32(unsigned(task.intAttr(Attr::warps)))), mine, next);
       b.SetInsertPoint(mine);
       emitTask(task, isFollowed(*tasks));

@@ -34,15 +34,16 @@ Value *Generator::laneId() {
 Value *Generator::warpIndex() {
   if (Value *v = scope.prologueValues.lookup(kWarp)) return v;
   if (scope.warps == 1) return scope.prologueValues[kWarp] = b.getInt32(0);
-  if (!rawWarp) {
-    Value *thread = threadId(); // makes rawThread
-    (void)thread;
-    rawWarp = atEntry([&] {
-      return device("tlx.nv.shfl.idx", {b.getInt32(~0u), b.CreateLShr(rawThread, laneBits()), b.getInt32(0)});
-    });
-  }
-  if (!scope.start) return scope.prologueValues[kWarp] = rawWarp;
-  return scope.prologueValues[kWarp] = inPrologue([&] { return b.CreateSub(rawWarp, b.getInt32(scope.start)); });
+  if (!scope.start) return scope.prologueValues[kWarp] = warpOfCta();
+  return scope.prologueValues[kWarp] = inPrologue([&] { return b.CreateSub(warpOfCta(), b.getInt32(scope.start)); });
+}
+
+Value *Generator::warpOfCta() {
+  if (rawWarp) return rawWarp;
+  threadId(); // makes rawThread
+  return rawWarp = atEntry([&] {
+           return device("tlx.nv.shfl.idx", {b.getInt32(~0u), b.CreateLShr(rawThread, laneBits()), b.getInt32(0)});
+         });
 }
 
 /// A number that all lanes of a warp have, where the assembler cannot know: in tasks, which steer loops around wgmma by such numbers.

@@ -3,6 +3,7 @@
 // or merges control flow is decided by the IR passes. Both back ends split constants off addresses, reassociate, and
 // vectorize loads and stores; AMD's, at O3, also runs straight-line strength reduction and GVN, which NVIDIA's, at O2
 // and with a gate (machine.cpp), leaves to ptxas.
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
@@ -26,7 +27,8 @@ namespace tlx::target {
 /// loop, and a predicate that lives long is a register: they go back to where they are used, so that only the number lives.
 static void sinkMasks(Function &function) {
   constexpr unsigned kMany = 16;
-  DenseMap<std::pair<BasicBlock *, Value *>, SmallVector<ICmpInst *, 0>> masks;
+  MapVector<std::pair<BasicBlock *, Value *>, SmallVector<ICmpInst *, 0>>
+      masks; // in program order: the same code each time
   for (BasicBlock &block : function)
     for (Instruction &i : block)
       if (auto *compare = dyn_cast<ICmpInst>(&i))

@@ -101,6 +101,18 @@ TEST_CASE("races: within a task the compiler orders, between tasks that follow o
 })") == "");
 }
 
+TEST_CASE("races: tasks of one and of two warps, a kernel of one") {
+  if (!onSimulator()) return;
+  for (const char *own : {"1", "2", "8"})
+    for (const char *other : {"1", "2"}) {
+      const std::string text = replaced(handover("barrier_arrive(ready[0]);", "barrier_wait(ready[0], 0);"),
+                                        "num_warps = 4)", std::string("num_warps = ") + own + ")");
+      CAPTURE(own);
+      CAPTURE(other);
+      CHECK(said(replaced(text, "async_task(num_warps = 4", std::string("async_task(num_warps = ") + other)) == "");
+    }
+}
+
 TEST_CASE("races: gemm_ws with one thing less") {
   if (!onSimulator()) return;
   const std::string text = gemmText();
