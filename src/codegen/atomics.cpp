@@ -121,13 +121,13 @@ void Generator::emitAtomic(const ir::Op &op) {
 RegList Generator::shareAtomicResults(const ir::Op &op, Regs owned, const layout::TileLayout *layout) {
   llvm::Type *type = owned[0]->getType();
   const unsigned bytes = type->getPrimitiveSizeInBits() / 8;
-  const int64_t start = op.intAttr(ir::Attr::offset);
+  Value *start = plannedOffset(op);
   auto slot = [&](unsigned r) {
     Value *index = b.getInt32(0);
     for (unsigned d = 0; layout && d < layout->rank(); ++d)
       index =
           b.CreateNSWAdd(b.CreateNSWMul(index, b.getInt32(unsigned(layout->shape()[d]))), coordinate(*layout, r, d));
-    Value *offset = b.CreateNSWAdd(b.CreateNSWMul(index, b.getInt32(bytes)), b.getInt32(unsigned(start)));
+    Value *offset = b.CreateNSWAdd(b.CreateNSWMul(index, b.getInt32(bytes)), start);
     return b.CreateGEP(b.getInt8Ty(), smemBase(), offset);
   };
   emitIf(isFirstHolder(layout), [&] {

@@ -133,7 +133,9 @@ bool Generator::makeKernel() {
   BasicBlock *entry = BasicBlock::Create(context, "entry", function), *body = newBlock("body");
   const_cast<ir::Block &>(kernel.body).walk([&](ir::Op &op) {
     if (op.is(ir::Opcode::AsyncTasks)) taskRegions.push_back(&op);
-    if (op.is(ir::Opcode::NamedBarrier)) usedBarriers |= 1u << op.intAttr(ir::Attr::id);
+    if (!op.is(ir::Opcode::NamedBarrier)) return;
+    if (!op.hasAttr(ir::Attr::ids)) usedBarriers |= 1u << op.intAttr(ir::Attr::id);
+    for (int64_t id : op.listAttr(ir::Attr::ids)) usedBarriers |= 1u << id;
   });
   scope.warps = kernel.numWarps;
   scope.prologue = taskRegions.empty() ? entry : newBlock("own");
@@ -379,6 +381,8 @@ void Generator::emitOp(const ir::Op &op) {
     return emitAsyncTasks(op);
   case Opcode::NamedBarrier:
     return emitNamedBarrier(op);
+  case Opcode::PerReplica:
+    return set(op.result(), perReplica(op.listAttr(ir::Attr::values), registerType(op.result()->type)));
   case Opcode::WarpAny:
     return emitWarpAny(op);
   case Opcode::FenceProxy:

@@ -78,6 +78,8 @@ private:
   llvm::Value *threadId();
   llvm::Value *laneId();
   llvm::Value *warpIndex(); // uniform
+  llvm::Value *perReplica(llvm::ArrayRef<int64_t> values, llvm::Type *type = nullptr); // null: i32
+  llvm::Value *plannedOffset(const ir::Op &op);
   llvm::Value *warpOfCta(); // the same in the whole CTA
   llvm::Value *uniform(llvm::Value *v);
   llvm::Value *elected(); // i1: one lane of each warp
@@ -327,9 +329,10 @@ private:
   /// Threads that run the same code: the kernel's own, or a task's. What depends on the thread alone is computed once, in the scope's
   /// prologue.
   struct Scope {
-    unsigned warps = 0, start = 0; // the first warp
+    unsigned warps = 0, start = 0, replicas = 1; // the first warp of all replicas
+    unsigned replicaWarps = 0;                     // of which an issuer uses one
     llvm::BasicBlock *prologue = nullptr;
-    std::optional<unsigned> barrier;                        // its named barrier
+    std::vector<int64_t> barriers;                          // its named barrier, of each replica
     llvm::DenseMap<unsigned, llvm::Value *> prologueValues; // by the keys of threads.cpp
     std::map<std::vector<int64_t>, ThreadPart> threadParts;
     std::map<AddressKey, LocalPlan> localPlans;

@@ -10,7 +10,15 @@ namespace tlx::codegen {
 
 void Generator::emitLocalAlloc(const ir::Op &op) {
   if (!op.hasAttr(ir::Attr::offset)) return fail(op, "memory has not been planned");
-  set(op.result(), b.getInt32(unsigned(op.intAttr(ir::Attr::offset))));
+  set(op.result(), plannedOffset(op));
+}
+
+/// Where the replica that runs has it.
+Value *Generator::plannedOffset(const ir::Op &op) {
+  const int64_t offset = op.intAttr(ir::Attr::offset);
+  std::vector<int64_t> places;
+  for (unsigned r = 0; r < scope.replicas; ++r) places.push_back(offset + r * op.intAttr(ir::Attr::bytes));
+  return perReplica(places);
 }
 
 Value *Generator::bufferUnits(const ir::Value *buffer) {
@@ -37,11 +45,15 @@ void Generator::emitSubView(const ir::Op &op) {
 void Generator::emitLocalSlice(const ir::Op &op) {
   ir::Type type = op.operand(0)->type;
   if (!type.sharedLayout()) return fail(op, "the buffer has no layout");
-  layout::Coord at(op.listAttr(ir::Attr::offsets).begin(), op.listAttr(ir::Attr::offsets).end());
-  const int64_t bytes = type.sharedLayout()->offsetOf(at) * ir::scalarBytes(type.scalar());
-  RegList regs{b.CreateAdd(scalarOperand(op, 0), b.getInt32(unsigned(bytes)), "", true, true)};
-  if (bytes % 16 == 0)
-    regs.push_back(b.CreateAdd(bufferUnits(op.operand(0)), b.getInt32(unsigned(bytes / 16)), "", true, true));
+  std::vector<int64_t> bytes, units; // one, or one for each replica
+  for (auto list = op.listAttr(ir::Attr::offsets); !list.empty(); list = list.drop_front(type.rank())) {
+    const layout::Coord at(list.begin(), list.begin() + type.rank());
+    bytes.push_back(type.sharedLayout()->offsetOf(at) * ir::scalarBytes(type.scalar()));
+    if (bytes.back() % 16 == 0) units.push_back(bytes.back() / 16);
+  }
+  RegList regs{b.CreateAdd(scalarOperand(op, 0), perReplica(bytes), "", true, true)};
+  if (units.size() == bytes.size())
+    regs.push_back(b.CreateAdd(bufferUnits(op.operand(0)), perReplica(units), "", true, true));
   set(op.result(), regs);
 }
 
@@ -255,8 +267,8 @@ void Generator::emitBarrier(const ir::Op *op) {
       device("tlx.nv.bar.warp.sync", {b.getInt32(~0u)});
       return;
     }
-    if (!scope.barrier) scope.barrier = freeBarrier();
-    device("tlx.nv.bar.sync", {b.getInt32(*scope.barrier), b.getInt32(threads())});
+    while (scope.barriers.size() < scope.replicas) scope.barriers.push_back(freeBarrier());
+    device("tlx.nv.bar.sync", {perReplica(scope.barriers), b.getInt32(threads())});
     return;
   }
   device("tlx.amd.fence.release", {});

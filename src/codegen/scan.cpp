@@ -22,8 +22,8 @@ struct Bit {
 
 // Each thread has a slot of the planned bytes for what one round takes.
 RegList Generator::exchangeWarps(const ir::Op &op, Regs values, unsigned threadMask) {
-  const unsigned start = unsigned(op.intAttr(ir::Attr::offset)),
-                 room = unsigned(op.intAttr(ir::Attr::scratch)) / threads();
+  const unsigned room = unsigned(op.intAttr(ir::Attr::scratch)) / threads();
+  Value *start = plannedOffset(op);
   auto sizeOf = [](Value *v) { return std::max<unsigned>(1, v->getType()->getPrimitiveSizeInBits() / 8); };
   Value *thread = threadId(), *partner = b.CreateXor(thread, threadMask);
   RegList out;
@@ -41,7 +41,7 @@ RegList Generator::exchangeWarps(const ir::Op &op, Regs values, unsigned threadM
     auto slot = [&](unsigned i, Value *of) { // the same value of all threads lies together
       Value *at = b.CreateNSWMul(of, b.getInt32(sizeOf(values[i])));
       return b.CreateGEP(b.getInt8Ty(), smemBase(),
-                         b.CreateNSWAdd(at, b.getInt32(start + offsets[i - first] * threads())));
+                         b.CreateNSWAdd(at, b.CreateNSWAdd(start, b.getInt32(offsets[i - first] * threads()))));
     };
     for (unsigned i = first; i < end; ++i) {
       const bool boolean = values[i]->getType()->isIntegerTy(1);

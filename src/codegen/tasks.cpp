@@ -39,8 +39,9 @@ unsigned Generator::freeBarrier() {
 }
 
 void Generator::emitNamedBarrier(const ir::Op &op) {
+  Value *id = op.hasAttr(Attr::ids) ? perReplica(op.listAttr(Attr::ids)) : b.getInt32(unsigned(op.intAttr(Attr::id)));
   device(op.intAttr(Attr::arrive) ? "tlx.nv.bar.arrive" : "tlx.nv.bar.sync",
-         {b.getInt32(unsigned(op.intAttr(Attr::id))), b.getInt32(unsigned(op.intAttr(Attr::threads)))});
+         {id, b.getInt32(unsigned(op.intAttr(Attr::threads)))});
 }
 
 void Generator::emitWarpAny(const ir::Op &op) {
@@ -60,20 +61,23 @@ void Generator::changeRegisters(int64_t from, int64_t to) {
 }
 
 void Generator::emitTask(const ir::Op &task, bool followed) {
-  const unsigned warps = unsigned(task.intAttr(Attr::warps)), start = unsigned(task.intAttr(Attr::start));
+  const unsigned warps = unsigned(task.intAttr(Attr::warps)), start = unsigned(task.intAttr(Attr::start)),
+                 replicas = ir::replicasOf(task);
   const bool issuer = task.intAttr(Attr::issuer) != 0 && warps > 1;
   const int64_t budget = task.intAttr(Attr::registers), launch = features::launchRegisters(metadata.numWarps);
   b.SetCurrentDebugLocation(debugLoc(task.loc));
   changeRegisters(launch, budget);
   if (start || issuer) {
     BasicBlock *own = newBlock("task"), *body = newBlock("task.body"), *after = newBlock("task.end");
+    Value *first = issuer ? b.CreateSub(warpOfCta(), b.getInt32(start)) : nullptr;
     if (issuer)
-      b.CreateCondBr(b.CreateICmpEQ(warpOfCta(), b.getInt32(start)), own, after);
+      b.CreateCondBr(b.CreateICmpEQ(replicas > 1 ? b.CreateAnd(first, warps - 1) : first, b.getInt32(0)), own, after);
     else
       b.CreateBr(own);
     Scope outer = std::move(scope);
     scope = Scope();
     scope.warps = issuer ? 1 : warps;
+    scope.replicas = replicas, scope.replicaWarps = warps;
     scope.start = start;
     scope.prologue = own;
     b.SetInsertPoint(own);
@@ -115,7 +119,8 @@ void Generator::emitWorkers() {
       b.SetCurrentDebugLocation(debugLoc(task.loc));
       BasicBlock *mine = newBlock("worker"), *next = newBlock("dispatch");
       Value *number = b.CreateSub(warpOfCta(), b.getInt32(unsigned(task.intAttr(Attr::start))));
-      b.CreateCondBr(b.CreateICmpULT(number, b.getInt32(unsigned(task.intAttr(Attr::warps)))), mine, next);
+      b.CreateCondBr(b.CreateICmpULT(number, b.getInt32(unsigned(task.intAttr(Attr::warps)) * ir::replicasOf(task))),
+                     mine, next);
       b.SetInsertPoint(mine);
       emitTask(task, isFollowed(*tasks));
       b.CreateBr(joined);

@@ -9,7 +9,7 @@ namespace tlx::codegen {
 
 namespace {
 // Keys of prologueValues.
-enum : unsigned { kThread, kLane, kSmemBase, kWarp, kElected, kLeader, kMaskIsZero = 1 << 16 };
+enum : unsigned { kThread, kLane, kSmemBase, kWarp, kElected, kLeader, kReplica, kMaskIsZero = 1 << 16 };
 } // namespace
 
 /// In the scope: the lower bits of the number in the CTA where the scope starts at a multiple of its size.
@@ -19,8 +19,9 @@ Value *Generator::threadId() {
   if (!scope.start && taskRegions.empty()) return scope.prologueValues[kThread] = rawThread;
   return scope.prologueValues[kThread] = inPrologue([&] {
            if (!scope.start && scope.warps == module.kernel.numWarps) return rawThread;
-           return scope.start % scope.warps ? b.CreateSub(rawThread, b.getInt32(scope.start * module.kernel.warpSize))
-                                            : b.CreateAnd(rawThread, threads() - 1);
+           if (scope.start % scope.warps == 0) return b.CreateAnd(rawThread, threads() - 1);
+           Value *own = b.CreateSub(rawThread, b.getInt32(scope.start * module.kernel.warpSize));
+           return scope.replicas > 1 ? b.CreateAnd(own, threads() - 1) : own;
          });
 }
 
@@ -35,7 +36,31 @@ Value *Generator::warpIndex() {
   if (Value *v = scope.prologueValues.lookup(kWarp)) return v;
   if (scope.warps == 1) return scope.prologueValues[kWarp] = b.getInt32(0);
   if (!scope.start) return scope.prologueValues[kWarp] = warpOfCta();
-  return scope.prologueValues[kWarp] = inPrologue([&] { return b.CreateSub(warpOfCta(), b.getInt32(scope.start)); });
+  return scope.prologueValues[kWarp] = inPrologue([&] {
+           Value *own = b.CreateSub(warpOfCta(), b.getInt32(scope.start));
+           return scope.replicas > 1 ? b.CreateAnd(own, scope.warps - 1) : own;
+         });
+}
+
+/// Of the values the one of the replica that runs; the same in all lanes.
+Value *Generator::perReplica(ArrayRef<int64_t> values, llvm::Type *type) {
+  if (!type) type = b.getInt32Ty();
+  auto number = [&](int64_t v) { return ConstantInt::getSigned(cast<IntegerType>(type), v); };
+  if (all_equal(values)) return number(values[0]);
+  Value *&replica = scope.prologueValues[kReplica];
+  if (!replica)
+    replica = inPrologue(
+        [&] { return b.CreateLShr(b.CreateSub(warpOfCta(), b.getInt32(scope.start)), Log2_32(scope.replicaWarps)); });
+  return inPrologue([&]() -> Value * {
+    const int64_t step = values[1] - values[0];
+    bool line = !type->isIntegerTy(1);
+    for (size_t r = 1; r < values.size(); ++r) line = line && values[r] - values[r - 1] == step;
+    if (line) return b.CreateAdd(b.CreateMul(b.CreateIntCast(replica, type, false), number(step)), number(values[0]));
+    Value *v = number(values.back());
+    for (size_t r = values.size() - 1; r-- > 0;)
+      v = b.CreateSelect(b.CreateICmpEQ(replica, b.getInt32(unsigned(r))), number(values[r]), v);
+    return v;
+  });
 }
 
 Value *Generator::warpOfCta() {

@@ -267,12 +267,17 @@ unsigned warpsOf(const Module &module, const Op &op) {
   return task ? unsigned(task->intAttr(Attr::warps)) : module.kernel.numWarps;
 }
 
+unsigned replicasOf(const Op &op) {
+  const Op *task = op.is(Opcode::Task) ? &op : taskOf(op);
+  return task ? unsigned(task->intAttr(Attr::replicas, 1)) : 1;
+}
+
 unsigned launchWarps(const Kernel &kernel) {
   int64_t warps = kernel.numWarps;
   bool budgets = false;
   const_cast<Block &>(kernel.body).walk([&](Op &op) {
     if (!op.is(Opcode::Task)) return;
-    warps = std::max(warps, op.intAttr(Attr::start) + op.intAttr(Attr::warps));
+    warps = std::max(warps, op.intAttr(Attr::start) + op.intAttr(Attr::warps) * replicasOf(op));
     budgets |= op.intAttr(Attr::registers) != 0;
   });
   return unsigned(budgets ? (warps + 3) / 4 * 4 : warps); // setmaxnreg is a whole warpgroup's

@@ -248,6 +248,8 @@ public:
 Op *taskOf(const Op &op);
 /// How many warps run `op`: those of its task, or the kernel's own.
 unsigned warpsOf(const Module &module, const Op &op);
+/// Tasks that `op`, a task or in one, stands for: 1 outside.
+unsigned replicasOf(const Op &op);
 /// Of a launch: the kernel's own and those of tasks.
 unsigned launchWarps(const Kernel &kernel);
 

@@ -416,8 +416,11 @@ bool Verifier::slice(const Op &op) {
       to.depth() != 1 || to.rank() != from.rank())
     return fail(op, "operand and result are buffers of depth 1 that differ in their shape only");
   llvm::ArrayRef<int64_t> at = op.listAttr(Attr::offsets);
-  bool inside = at.size() == from.rank();
-  for (unsigned d = 0; inside && d < at.size(); ++d) inside = at[d] >= 0 && at[d] + to.shape()[d] <= from.shape()[d];
+  bool inside = at.size() == from.rank() || at.size() == from.rank() * replicasOf(op);
+  for (unsigned i = 0; inside && i < at.size(); ++i) {
+    const unsigned d = i % from.rank();
+    inside = at[i] >= 0 && at[i] + to.shape()[d] <= from.shape()[d];
+  }
   return need(op, inside, "'offsets' has an entry for each dimension, and the result lies inside the operand") &&
          need(op, !from.sharedLayout() == !to.sharedLayout(), "both have a layout or none");
 }

@@ -158,7 +158,7 @@ struct AsyncRules {
     for (const Op &task : op.body()) {
       if (task.isTerminator()) continue;
       if (!task.is(Opcode::Task)) return check.fail(task, "stands among the tasks of async_tasks");
-      const int64_t start = task.intAttr(Attr::start), end = start + task.intAttr(Attr::warps);
+      const int64_t start = task.intAttr(Attr::start), end = start + task.intAttr(Attr::warps) * replicasOf(task);
       if (&task == first && (start != 0 || end != int64_t(check.module.kernel.numWarps)))
         return check.fail(task, "the first task is the default one, on the kernel's own warps");
       for (auto [from, to] : taken)
@@ -172,6 +172,7 @@ struct AsyncRules {
   bool task() {
     if (!op.parentOp() || !op.parentOp()->is(Opcode::AsyncTasks)) return check.fail(op, "stands in async_tasks");
     if (!check.intAttr(op, Attr::warps, 1, 64) || !check.intAttr(op, Attr::start, 0, 63)) return false;
+    if (op.hasAttr(Attr::replicas) && !check.intAttr(op, Attr::replicas, 2, 64)) return false;
     if (op.hasAttr(Attr::registers) &&
         (!check.intAttr(op, Attr::registers, 24, 256) || op.intAttr(Attr::registers) % 8))
       return check.fail(op, "'registers' is a multiple of 8");
@@ -200,8 +201,25 @@ struct AsyncRules {
   }
 
   bool namedBarrier() {
-    return check.intAttr(op, Attr::id, 0, 15) && check.intAttr(op, Attr::threads, 1, 2048) &&
+    for (int64_t id : op.listAttr(Attr::ids))
+      if (id < 0 || id > 15) return check.fail(op, "'ids' are 0 to 15");
+    if (op.hasAttr(Attr::ids) && !onePerReplica(Attr::ids, 1)) return false;
+    return (op.hasAttr(Attr::ids) || check.intAttr(op, Attr::id, 0, 15)) && check.intAttr(op, Attr::threads, 1, 2048) &&
            need(op.intAttr(Attr::threads) % check.module.kernel.warpSize == 0, "'threads' are whole warps");
+  }
+
+  bool onePerReplica(Attr attr, size_t each) {
+    const size_t count = replicasOf(op) * each;
+    return op.listAttr(attr).size() == count ||
+           check.fail(op, "'" + attrName(attr).str() + "' has " + std::to_string(each) +
+                              (each == 1 ? " number" : " numbers") + " for each replica of the task around it");
+  }
+  bool perReplica() {
+    const Type t = op.result()->type;
+    if (!t.isScalar() || !t.isIntLike()) return check.fail(op, "is a number, an integer");
+    for (int64_t v : op.listAttr(Attr::values))
+      if (wrapInt(v, t.scalar()) != v) return check.fail(op, "a value does not fit the type");
+    return need(replicasOf(op) > 1, "stands in a task with replicas") && onePerReplica(Attr::values, 1);
   }
 
   bool run() {
@@ -226,6 +244,8 @@ struct AsyncRules {
       return task();
     case Opcode::NamedBarrier:
       return namedBarrier();
+    case Opcode::PerReplica:
+      return perReplica();
     case Opcode::WarpAny:
       return need(type(0).isTile() && type(0).isBoolLike(), "the operand is a tile of i1") &&
              need(isScalarOf(op.result()->type, Scalar::I1), "the result is an i1");

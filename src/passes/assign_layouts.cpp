@@ -669,7 +669,12 @@ struct Assigner {
       const Type t = view->type;
       std::optional<layout::SharedLayout> own = from;
       if (op.is(Opcode::LocalTrans)) own = from.transposed(permOf(op));
-      if (op.is(Opcode::LocalSlice)) own = layout::messageSlice(from, op.listAttr(Attr::offsets), t.shape(), bits);
+      if (op.is(Opcode::LocalSlice)) {
+        auto offsets =
+            op.listAttr(Attr::offsets); // of each replica: the layout counts from the slice's start, wherever that is
+        for (; own && !offsets.empty(); offsets = offsets.drop_front(t.rank()))
+          own = layout::messageSlice(from, offsets.take_front(t.rank()), t.shape(), bits);
+      }
       if (!own) {
         diagnostics.report(Diag::SliceForm, op.loc, t.str());
         return;

@@ -420,6 +420,11 @@ struct Analyzer {
     case Constant:
       if (t.isIntLike()) return constantInfo(t, op.intAttr(Attr::value));
       return constancyOnly(op);
+    case PerReplica: {
+      AxisInfo out = constantInfo(t, op.listAttr(Attr::values)[0]);
+      for (int64_t v : op.listAttr(Attr::values).drop_front()) out = meet(out, constantInfo(t, v), unitOf(t));
+      return out;
+    }
     case ProgramId:
     case NumPrograms: {
       // Grids have at most 2^31 - 1 by 65535 by 65535 programs.

@@ -157,12 +157,14 @@ struct Checker {
     constexpr int64_t kGroup = 4, kLeast = 24, kMost = 256;
     const int64_t all = launchWarps(module.kernel), launch = features::launchRegisters(unsigned(all));
     Op *own = tasks.body().front();
-    int64_t asked = 0;
+    int64_t asked = 0, warps = 0; // warps without a task keep theirs
     bool some = false;
     std::string terms;
     for (Op &task : tasks.body()) {
-      if (!task.is(Opcode::Task) || !task.hasAttr(Attr::registers)) continue;
-      const int64_t n = task.intAttr(Attr::registers), w = task.intAttr(Attr::warps);
+      if (!task.is(Opcode::Task)) continue;
+      const int64_t n = task.intAttr(Attr::registers), w = task.intAttr(Attr::warps) * replicasOf(task);
+      warps += w;
+      if (!task.hasAttr(Attr::registers)) continue;
       some = true;
       asked += n * w;
       terms += llvm::formatv("{0}{1} x {2}", terms.empty() ? "" : " + ", n, w);
@@ -175,14 +177,14 @@ struct Checker {
                            task.intAttr(Attr::warps));
         return;
       }
-    const int64_t left = launch * all - asked, mine = left / own->intAttr(Attr::warps) / 8 * 8;
+    const int64_t left = launch * warps - asked, mine = left / own->intAttr(Attr::warps) / 8 * 8;
     if (!own->hasAttr(Attr::registers) && mine >= kLeast) {
       own->setAttr(Attr::registers, std::min(mine, kMost));
       return;
     }
     if (own->hasAttr(Attr::registers) ? left >= 0 : false) return;
     diagnostics.report(
-        Diag::TaskBudget, tasks.loc, asked, all, launch * all,
+        Diag::TaskBudget, tasks.loc, asked, warps, launch * warps,
         llvm::formatv("{0}, of {1} a thread ({2} warps){3}", terms, launch, all,
                       left >= 0 ? llvm::formatv("; the default task needs {0} a thread at least", kLeast).str() : ""));
   }

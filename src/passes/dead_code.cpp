@@ -47,6 +47,9 @@ struct Liveness {
       case Opcode::Yield:
       case Opcode::Condition:
         break; // by slot
+      case Opcode::AsyncTasks:
+        markOp(op->body().front()); // the first task is the default one, whatever it does
+        break;
       default:
         for (Value *v : op->operands()) need(v);
         for (unsigned r = 0; r < op->numRegions(); ++r)

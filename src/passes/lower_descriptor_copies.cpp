@@ -17,6 +17,8 @@
 // (Nothing orders accesses of the same elements through different arguments.)
 //
 // That a buffer is free again before it is written is the affair of insert-barriers, which waits where bytes are used again.
+#include <numeric>
+
 #include "ir/builder.h"
 #include "layout/message_layout.h"
 #include "passes/control_edit.h"
@@ -44,6 +46,14 @@ struct Lowering {
     return made ? module.context.unique(*made) : nullptr;
   }
 
+  Value *ofReplica(Builder &b, Value *barriers, unsigned replicas) {
+    Op *number = b.create(Opcode::PerReplica, {}, module.context.scalar(Scalar::I32));
+    std::vector<int64_t> values(replicas);
+    std::iota(values.begin(), values.end(), 0);
+    number->setAttr(Attr::values, values);
+    return b.create(Opcode::SubView, {barriers, number->result()}, module.context.barrier(1))->result();
+  }
+
   void load(Op &op) {
     Type t = op.result()->type;
     Builder b(module);
@@ -61,8 +71,9 @@ struct Lowering {
       buffer = b.localAlloc(t.scalar(), t.shape(), 1, layout);
     }
     b.at(module.kernel.body.front());
-    Op *barrier = b.create(Opcode::AllocBarriers, {}, module.context.barrier(1));
-    barrier->setAttr(Attr::arrivals, int64_t(1));
+    const unsigned replicas = replicasOf(op);
+    Op *barriers = b.create(Opcode::AllocBarriers, {}, module.context.barrier(replicas));
+    barriers->setAttr(Attr::arrivals, int64_t(1));
     Value *first = b.constI32(0);
     b.create(Opcode::Barrier, {}, {});
 
@@ -73,17 +84,18 @@ struct Lowering {
         waitForStores(b, false);
         b.create(Opcode::Barrier, {}, {});
       }
+      Value *barrier = replicas > 1 ? ofReplica(b, barriers->result(), replicas) : barriers->result();
       Op *single = b.create(Opcode::Single, {}, {});
       Builder in(module);
       in.loc = op.loc;
       in.atEnd(single->addRegion());
-      in.create(Opcode::BarrierExpect, {barrier->result()}, {})
+      in.create(Opcode::BarrierExpect, {barrier}, {})
           ->setAttr(Attr::bytes, t.elements() * int64_t(scalarBytes(t.scalar())));
-      llvm::SmallVector<Value *, 8> operands{op.operand(0), buffer, barrier->result()};
+      llvm::SmallVector<Value *, 8> operands{op.operand(0), buffer, barrier};
       operands.append(op.operands().begin() + 1, op.operands().end());
       in.create(Opcode::AsyncDescLoad, operands, {});
       in.yield({});
-      b.create(Opcode::BarrierWait, {barrier->result(), phase}, {});
+      b.create(Opcode::BarrierWait, {barrier, phase}, {});
       if (!op.result()->unused()) op.result()->replaceAllUsesWith(b.localLoad(buffer, t.layout()));
       return b.binary(Opcode::Xor, phase, b.constI32(1));
     });
@@ -162,7 +174,7 @@ struct Lowering {
     for (Op &other : task.parentOp()->body()) {
       bool has = false;
       other.walk([&](Op &op) { has |= op.is(Opcode::DescStore); });
-      count += has;
+      count += has ? replicasOf(other) : 0;
     }
     return std::max<int64_t>(count, 1);
   }

@@ -15,6 +15,8 @@ struct SimplifyOptions {};
 /// Folding, CSE, DCE, LICM: simplify.cpp.
 void simplify(ir::Module &module, const SimplifyOptions &options = {});
 
+/// Replicas of a task whose code differs in numbers only become one task: merge_replicas.cpp.
+bool mergeReplicas(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Refuses what a hand-written schedule may not do; settles waits and registers: check_tasks.cpp.
 bool checkTasks(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Tensor descriptors become pointers, strides and extents where the target has no TMA: lower_descriptors.cpp.

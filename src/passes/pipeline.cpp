@@ -37,6 +37,8 @@ bool runSimplify(ir::Module &m, const features::Target &, Diagnostics &) {
 
 const std::vector<PassEntry> &allPasses() {
   static const std::vector<PassEntry> passes = {
+      // Before folding, which makes replicas differ in more than their numbers.
+      {"merge-replicas", "one code for the replicas of a task", mergeReplicas},
       {"simplify", "folding, CSE, DCE, LICM", runSimplify},
       // Before anything is made of it.
       {"check-tasks", "rules of hand-written schedules", checkTasks},

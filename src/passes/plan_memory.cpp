@@ -29,6 +29,7 @@ struct BufferRange {
 
   bool together(const BufferRange &o) const {
     auto meet = [](unsigned a, unsigned b, unsigned c, unsigned d) { return a <= d && c <= b; };
+    if (task && task == o.task && replicasOf(*task) > 1) return true; // each replica is somewhere else in it
     if (task == o.task) return meet(first, last, o.first, o.last);
     if (task && o.task && task->parentOp() == o.task->parentOp()) return true;
     return meet(task ? tasksFirst : first, task ? tasksLast : last, o.task ? o.tasksFirst : o.first,
@@ -51,7 +52,13 @@ int64_t alignmentOf(Type t) {
 bool needsMemory(const Op &op) {
   return op.is(Opcode::LocalAlloc) || op.is(Opcode::AllocBarriers) || op.hasAttr(Attr::scratch);
 }
+/// What each replica of its task has of it, with what keeps the alignment of the next one's.
+int64_t replicaBytes(const Op &op) {
+  if (op.hasAttr(Attr::scratch)) return llvm::alignTo(op.intAttr(Attr::scratch), kAlign);
+  return llvm::alignTo(bufferBytes(op.result()->type), alignmentOf(op.result()->type));
+}
 int64_t bytesOf(const Op &op) {
+  if (replicasOf(op) > 1) return replicaBytes(op) * replicasOf(op);
   return op.hasAttr(Attr::scratch) ? op.intAttr(Attr::scratch) : bufferBytes(op.result()->type);
 }
 
@@ -188,6 +195,7 @@ bool planMemory(Module &module, const features::Target &target, Diagnostics &dia
     placed.push_back(b);
     total = std::max(total, b->offset + b->bytes);
     b->alloc->setAttr(Attr::offset, b->offset);
+    if (replicasOf(*b->alloc) > 1) b->alloc->setAttr(Attr::bytes, replicaBytes(*b->alloc));
   }
   module.kernel.sharedBytes = unsigned(total);
   if (total > int64_t(target.sharedBytes)) {

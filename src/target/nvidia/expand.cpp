@@ -189,8 +189,8 @@ Value *expand(Expansion &e) {
     return nullptr;
   }
   if (name == "tlx.nv.bar.sync" || name == "tlx.nv.bar.arrive") {
-    // A run-time id would claim all 16 barriers.
-    if (e.constant(0) && e.constant(1))
+    // A run-time id, of a task with replicas, claims all 16 barriers.
+    if (e.constant(1))
       e.intrinsic(name == "tlx.nv.bar.sync" ? Intrinsic::nvvm_barrier_cta_sync_aligned_count
                                             : Intrinsic::nvvm_barrier_cta_arrive_aligned_count,
                   {e.arg(0), e.arg(1)});

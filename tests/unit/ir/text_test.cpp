@@ -52,6 +52,10 @@ void buildAsync(Builder &b) {
     Builder body(b.module);
     body.atEnd(task->addRegion());
     body.create(Opcode::BarrierArrive, bar, {})->setAttr(Attr::task, int64_t(1));
+    if (start) {
+      task->setAttr(Attr::replicas, int64_t(2));
+      body.create(Opcode::PerReplica, {}, b.i32())->setAttr(Attr::values, std::vector<int64_t>{3, -5});
+    }
     body.yield({});
   }
   in.yield({});
