@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// matmul, matmul_persistent, gemm_ws and matmul_bias_act: products by tensor descriptors. Integers are exact to the bit; random
+// matmul, matmul_persistent, gemm_ws, gemm_pingpong and matmul_bias_act: products by tensor descriptors. Integers are exact to the bit; random
 // numbers are held to what f32 accumulation and one rounding may cost. Rows of every tensor are padded to 16 bytes, as
 // descriptors demand, with NaN between.
 #include <doctest/doctest.h>
@@ -25,9 +25,9 @@ struct Config {
 
 CompileSpec specOf(const Config &c) {
   auto number = [](int v) { return std::to_string(v); };
-  if (c.kernel == "gemm_ws") // the schedule says what else there is
+  if (c.kernel.starts_with("gemm_")) // the schedule says what else there is
     return {
-        "gemm_ws.tlx",
+        c.kernel + ".tlx",
         c.kernel,
         {{"BM", number(c.bm)}, {"BN", number(c.bn)}, {"BK", number(c.bk)}, {"STAGES", number(c.stages)}, {"T", c.type}},
         {}};
@@ -140,6 +140,25 @@ TEST_CASE("matmul_persistent: any number of programs") {
       for (const Shape &s : {Shape{200, 136, 100}, {65, 63, 33}, {130, 130, 0}, {0, 5, 5}, {5, 0, 5}})
         for (int programs : {1, 3, 20}) run(p, c, s, target, seeds(), programs);
     }
+}
+
+TEST_CASE("gemm_pingpong: integers exact to the bit, ragged shapes, any number of programs") {
+  for (const std::string &target : targets()) {
+    if (target != "sm_90a") continue;
+    for (const char *type : {"f16", "bf16"})
+      for (auto [bm, bn, bk, stages] :
+           {std::array<int, 4>{64, 64, 64, 2}, {64, 96, 32, 4}, {128, 80, 64, 3}, {128, 128, 64, 5}}) {
+        Config c;
+        c.kernel = "gemm_pingpong", c.type = c.out = type, c.bm = bm, c.bn = bn, c.bk = bk, c.stages = stages;
+        CAPTURE(c.text());
+        Program p = compile(specOf(c), target);
+        const bool large = bm * bn == 128 * 128;
+        for (const Shape &s :
+             {Shape{200, 136, 200}, {65, 63, 33}, {1, 1, 1}, {300, 100, 70}, {192, 64, 0}, {0, 5, 5}, {5, 0, 5}})
+          for (int programs : {1, 3})
+            run(p, c, s, target, large ? 1 : seeds(), programs, Fill::Integers, c.type == "bf16" ? 1 : 2);
+      }
+  }
 }
 
 TEST_CASE("gemm_ws: integers exact to the bit, ragged shapes, any number of programs") {

@@ -307,20 +307,18 @@ void matmulByDescriptors(const std::string &kernel) {
   }
 }
 
-/// gemm_ws: what configs.json ships, and small tiles.
-void matmulOfTasks() {
+/// gemm_ws, gemm_pingpong: what configs.json ships, and small tiles.
+void matmulOfTasks(const std::string &kernel, std::vector<Params> configs) {
   for (const std::string &target : targets()) {
     if (target != "sm_90a") continue;
-    Rng rng = rngFor("gemm_ws" + target);
+    Rng rng = rngFor(kernel + target);
     Programs programs(target);
-    std::vector<Params> configs{{{"BM", "128"}, {"BN", "64"}, {"BK", "32"}, {"STAGES", "2"}},
-                                {{"BM", "256"}, {"BN", "80"}, {"BK", "64"}, {"STAGES", "3"}}};
-    for (const Rule &rule : rulesOf("gemm_ws", target, "f16")) configs.push_back(rule.params);
+    for (const Rule &rule : rulesOf(kernel, target, "f16")) configs.push_back(rule.params);
     for (int shape = 0; shape < shapeCount(); ++shape) {
       const std::string type = shape % 2 ? "bf16" : "f16";
       Params params = turn(configs, shape);
       params["T"] = type;
-      const CompileSpec spec = specOf("gemm_ws.tlx", "gemm_ws", params);
+      const CompileSpec spec = specOf(kernel + ".tlx", kernel, params);
       const Shape s = productShape(kindOf(shape), rng);
       INFO(target, " ", textOf(spec), " at ", s.text());
       const Fill how = fillOf(shape, type);
@@ -676,7 +674,12 @@ TEST_CASE("repeat: attention_ws, causal") {
   attention(true, true);
 }
 TEST_CASE("repeat: gemm_ws matmul") {
-  matmulOfTasks();
+  matmulOfTasks("gemm_ws", {{{"BM", "128"}, {"BN", "64"}, {"BK", "32"}, {"STAGES", "2"}},
+                            {{"BM", "256"}, {"BN", "80"}, {"BK", "64"}, {"STAGES", "3"}}});
+}
+TEST_CASE("repeat: gemm_pingpong matmul") {
+  matmulOfTasks("gemm_pingpong", {{{"BM", "64"}, {"BN", "64"}, {"BK", "32"}, {"STAGES", "2"}},
+                                  {{"BM", "128"}, {"BN", "80"}, {"BK", "64"}, {"STAGES", "3"}}});
 }
 TEST_CASE("repeat: attention, causal") {
   attention(true);
