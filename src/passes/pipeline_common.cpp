@@ -37,11 +37,29 @@ void Slice::clone(Builder &b, ValueMap &map, Value *guard) const {
     if (ops.contains(&op)) cloneGuarded(b, op, map, guard);
 }
 
+namespace {
+/// All that happens to the buffer, but for `store`, reads it, and stands behind `load` in its block.
+bool onlyReadBehind(const Value &buffer, const Op &store, const Op &load) {
+  return llvm::all_of(buffer.uses(), [&](const Use &use) {
+    if (use.op == &store) return true;
+    const Op *top = use.op, *behind = load.next();
+    while (top && top->parent() != load.parent()) top = top->parentOp();
+    while (behind && behind != top) behind = behind->next();
+    if (!behind || use.op->has(Writes)) return false;
+    for (unsigned i = 0; i < use.op->numResults(); ++i)
+      if (use.op->result(i)->type.isBuffer() && !onlyReadBehind(*use.op->result(i), store, load)) return false;
+    return true;
+  });
+}
+} // namespace
+
 Op *bufferStore(const Op &load) {
   for (const Use &use : load.result()->uses()) {
     if (!use.op->is(Opcode::LocalStore) || use.index != 1 || use.op->parent() != load.parent()) continue;
     const Op *buffer = use.op->operand(0)->def();
-    if (buffer->is(Opcode::LocalAlloc) && buffer->parent() == load.parent()) return use.op;
+    if (buffer->is(Opcode::LocalAlloc) && buffer->parent() == load.parent() &&
+        onlyReadBehind(*buffer->result(), *use.op, load))
+      return use.op;
   }
   return nullptr;
 }
