@@ -103,12 +103,65 @@ void Generator::emitAsyncDesc(const ir::Op &op) {
     for (unsigned d = 0; d < dims.size(); ++d)
       if (m.at[d]) coordinates[dims[d]] = b.CreateAdd(coordinates[dims[d]], b.getInt32(unsigned(m.at[d])));
     args.append(coordinates.rbegin(), coordinates.rend());
-    args.push_back(b.getInt64(0));
+    args.push_back(cachePolicy(op));
     device(name, args);
   };
   emitIf(load ? nullptr : storedByTma(op), [&] { // else edge_store has it
     for (const layout::Messages::One &m : messages->list) issue(m);
   });
+}
+
+/// The fixed policies of the priority in L2, as CUTLASS has them (cute::TMA::CacheHintSm90); 0: none.
+Value *Generator::cachePolicy(const ir::Op &op) {
+  const StringRef eviction = op.strAttr(ir::Attr::eviction);
+  return b.getInt64(eviction == "evict_first"    ? 0x12F0000000000000
+                    : eviction == "evict_last"   ? 0x14F0000000000000
+                    : eviction == "evict_normal" ? 0x1000000000000000
+                                                 : 0);
+}
+
+/// Message by message, of the box that the descriptor has.
+void Generator::emitPrefetch(const ir::Op &op) {
+  const ir::Value &descriptor = *op.operand(0);
+  const llvm::ArrayRef<int64_t> block = descriptor.type.shape();
+  const std::vector<uint32_t> &box = boxes[&descriptor];
+  const std::string name = "tlx.nv.tma.prefetch." + std::to_string(block.size()) + "d";
+  SmallVector<int64_t, 5> at(block.size(), 0);
+  for (;;) {
+    SmallVector<Value *, 8> args{scalarOperand(op, 0)};
+    for (unsigned d = block.size(); d-- > 0;)
+      args.push_back(b.CreateAdd(scalarOperand(op, 1 + d), b.getInt32(unsigned(at[d]))));
+    args.push_back(cachePolicy(op));
+    device(name, args);
+    unsigned d = block.size();
+    while (d-- > 0) {
+      at[d] += box[d];
+      if (at[d] < block[d]) break;
+      at[d] = 0;
+    }
+    if (d == ~0u) return;
+  }
+}
+
+void Generator::emitBulkCopy(const ir::Op &op) {
+  const layout::SharedLayout *memory = op.operand(1)->type.sharedLayout();
+  bool plain = memory != nullptr; // element i at i
+  for (unsigned k = 0; plain && k < memory->bases()[0].size(); ++k) plain = memory->bases()[0][k] == 1u << k;
+  if (!plain || (memory->shape()[0] != memory->box()[0] && memory->boxStride()[0] != memory->box()[0]))
+    return fail(op, "the buffer's elements do not lie one after the other");
+  Value *shared = sharedPointer(scalarOperand(op, 1)), *bytes = b.getInt32(unsigned(op.intAttr(ir::Attr::bytes)));
+  if (op.is(ir::Opcode::AsyncBulkLoad))
+    device("tlx.nv.bulk.load",
+           {shared, sharedPointer(scalarOperand(op, 2)), scalarOperand(op, 0), bytes, cachePolicy(op)});
+  else
+    device("tlx.nv.bulk.store", {scalarOperand(op, 0), shared, bytes, cachePolicy(op)});
+}
+
+void Generator::emitFence(const ir::Op &op) {
+  if (nvidia())
+    device(("tlx.nv.fence.acq.rel." + op.strAttr(ir::Attr::scope)).str(), {});
+  else
+    b.CreateFence(AtomicOrdering::AcquireRelease, scopeOf(op));
 }
 
 /// Whether TMA can store the block: rows are multiples of 16 bytes (it would write the last 16 bytes of others whole), and
@@ -147,17 +200,12 @@ void Generator::emitEdgeStore(const ir::Op &op) {
     b.CreateCondBr(b.CreateICmpULT(index, b.getInt32(unsigned(buffer.elements()))), body, after);
     b.SetInsertPoint(body);
     SmallVector<Value *, 5> at(rank, b.getInt32(0)); // inside the block
-    Value *rest = index, *sum = b.getInt32(0), *bits = b.getInt32(0);
+    Value *rest = index;
+    SmallVector<Value *, 5> inBuffer(shape.size());
     for (unsigned d = shape.size(); d-- > 0;) {
       Value *c = d ? b.CreateURem(rest, b.getInt32(unsigned(shape[d]))) : rest;
       if (d) rest = b.CreateUDiv(rest, b.getInt32(unsigned(shape[d])));
-      at[dims[d]] = c;
-      Value *boxes = b.CreateLShr(c, Log2_64(uint64_t(memory->box()[d])));
-      sum = b.CreateAdd(sum, b.CreateMul(boxes, b.getInt32(unsigned(memory->boxStride()[d]))));
-      for (unsigned k = 0; k < memory->bases()[d].size(); ++k) {
-        Value *bit = b.CreateAnd(b.CreateLShr(c, k), b.getInt32(1));
-        bits = b.CreateXor(bits, b.CreateMul(bit, b.getInt32(memory->bases()[d][k])));
-      }
+      at[dims[d]] = inBuffer[d] = c;
     }
     Value *inside = b.getTrue(), *offset = b.getInt64(0);
     for (unsigned d = 0; d < rank; ++d) {
@@ -166,7 +214,7 @@ void Generator::emitEdgeStore(const ir::Op &op) {
       Value *wide = b.CreateSExt(c, b.getInt64Ty());
       offset = b.CreateAdd(offset, d + 1 < rank ? b.CreateMul(wide, fields[1 + d]) : wide);
     }
-    Value *from = b.CreateAdd(scalarOperand(op, 1), b.CreateMul(b.CreateAdd(sum, bits), b.getInt32(bytes)));
+    Value *from = b.CreateAdd(scalarOperand(op, 1), b.CreateMul(elementOffset(*memory, inBuffer), b.getInt32(bytes)));
     emitIf(inside, [&] {
       Value *to = b.CreateGEP(b.getInt8Ty(), fields[0], b.CreateMul(offset, b.getInt64(bytes)));
       Value *v = b.CreateAlignedLoad(memoryType(element), sharedPointer(from), Align(bytes));
@@ -218,6 +266,11 @@ bool Generator::describe(const ir::Value &argument, DescriptorInfo &info) {
     info.swizzle = m->swizzle, info.box = box;
     first = use.op;
   }
+  if (auto block = layout::messageLayout(argument.type.shape(), memoryBits(argument.type)); block && !first) {
+    const layout::Messages m = *layout::messagesOf(*block, memoryBits(argument.type)); // prefetches alone
+    info.swizzle = m.swizzle, info.box.assign(m.box.begin(), m.box.end());
+  }
+  boxes[&argument] = info.box;
   return true;
 }
 

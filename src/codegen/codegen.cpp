@@ -351,7 +351,14 @@ void Generator::emitOp(const ir::Op &op) {
   case Opcode::LocalStore:
     return emitLocalStore(op);
   case Opcode::LocalTrans:
+  case Opcode::LocalReshape:
+  case Opcode::LocalReinterpret:
     return set(op.result(), operand(op, 0)); // the layout of the type says it all
+  case Opcode::StorageView:
+    return emitStorageView(op);
+  case Opcode::LocalGather:
+  case Opcode::LocalScatter:
+    return emitIndexed(op);
   case Opcode::LocalSlice:
     return emitLocalSlice(op);
   case Opcode::AsyncCopy:
@@ -372,6 +379,11 @@ void Generator::emitOp(const ir::Op &op) {
   case Opcode::AsyncDescLoad:
   case Opcode::AsyncDescStore:
     return emitAsyncDesc(op);
+  case Opcode::AsyncDescPrefetch:
+    return emitPrefetch(op);
+  case Opcode::AsyncBulkLoad:
+  case Opcode::AsyncBulkStore:
+    return emitBulkCopy(op);
   case Opcode::EdgeStore:
     return emitEdgeStore(op);
   case Opcode::AsyncStoreCommit:
@@ -385,6 +397,8 @@ void Generator::emitOp(const ir::Op &op) {
     return set(op.result(), perReplica(op.listAttr(ir::Attr::values), registerType(op.result()->type)));
   case Opcode::WarpAny:
     return emitWarpAny(op);
+  case Opcode::Fence:
+    return emitFence(op);
   case Opcode::FenceProxy:
     device("tlx.nv.fence.proxy.async", {});
     return;

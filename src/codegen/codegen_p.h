@@ -222,6 +222,10 @@ private:
   void emitLocalAlloc(const ir::Op &op);
   void emitSubView(const ir::Op &op);
   void emitLocalSlice(const ir::Op &op);
+  void emitStorageView(const ir::Op &op);
+  /// Where element `at` of a buffer lies, in elements.
+  llvm::Value *elementOffset(const layout::SharedLayout &memory, llvm::ArrayRef<llvm::Value *> at);
+  void emitIndexed(const ir::Op &op); // local_gather and local_scatter
   void emitLocalLoad(const ir::Op &op);
   void emitLocalStore(const ir::Op &op);
   void storeRegisters(const ir::Op &op, const ir::Value *buffer, Regs values, ir::Type element,
@@ -239,6 +243,12 @@ private:
   void emitAllocBarriers(const ir::Op &op);
   void emitBarrierOp(const ir::Op &op);
   void emitAsyncDesc(const ir::Op &op);
+  void emitPrefetch(const ir::Op &op);
+  void emitBulkCopy(const ir::Op &op);
+  void emitFence(const ir::Op &op);
+  /// The hint of an asynchronous access, as the units take it.
+  llvm::Value *cachePolicy(const ir::Op &op);
+  llvm::DenseMap<const ir::Value *, std::vector<uint32_t>> boxes; // of tensor maps
   void emitEdgeStore(const ir::Op &op);
   /// i1: rows of the tensor are a multiple of 16 bytes; null where the kernel does not get its extents.
   llvm::Value *storedByTma(const ir::Op &op);
@@ -269,6 +279,7 @@ private:
   llvm::Value *descriptorAt(const Matrix &m, int64_t row, int64_t k);
   void emitAsyncDot(const ir::Op &op);
   void emitAsyncDotWait(const ir::Op &op);
+  llvm::Value *pinnedBy(const ir::Op &wait);
 
   // --- direct_copy.cpp: AMD
   /// Addresses of a tile as a wave's loads straight into LDS take them.

@@ -33,12 +33,87 @@ void Generator::emitSubView(const ir::Op &op) {
   if (!barrier && !type.sharedLayout()) return fail(op, "the buffer has no layout");
   const int64_t bytes = barrier ? 8 : type.sharedLayout()->elements() * ir::scalarBytes(type.scalar());
   Value *slot = b.CreateIntCast(scalarOperand(op, 1), b.getInt32Ty(), true);
-  auto place = [&](Value *base, int64_t step) {
-    return b.CreateAdd(base, b.CreateMul(slot, b.getInt32(unsigned(step)), "", true, true), "", true, true);
+  auto times = [&](Value *n, int64_t step) { return b.CreateMul(n, b.getInt32(unsigned(step)), "", true, true); };
+  // In a storage, slots come in groups, and a stride leads from one to the next.
+  const ir::Op *view = op.operand(0)->def();
+  while (view && (view->is(ir::Opcode::LocalTrans) || view->is(ir::Opcode::LocalReshape) ||
+                  view->is(ir::Opcode::LocalReinterpret)))
+    view = view->operand(0)->def();
+  const bool grouped = view && view->is(ir::Opcode::StorageView);
+  const int64_t group = grouped ? view->intAttr(ir::Attr::group) : type.depth(),
+                stride = grouped ? view->intAttr(ir::Attr::stride) : 0;
+  auto place = [&](Value *base, int64_t unit) {
+    Value *at = group < int64_t(type.depth()) && stride != group * bytes
+                    ? b.CreateAdd(times(b.CreateUDiv(slot, b.getInt32(unsigned(group))), stride / unit),
+                                  times(b.CreateURem(slot, b.getInt32(unsigned(group))), bytes / unit), "", true, true)
+                    : times(slot, bytes / unit);
+    return b.CreateAdd(base, at, "", true, true);
   };
-  RegList regs{place(scalarOperand(op, 0), bytes)};
-  if (bytes % 16 == 0) regs.push_back(place(bufferUnits(op.operand(0)), bytes / 16));
+  RegList regs{place(scalarOperand(op, 0), 1)};
+  if (bytes % 16 == 0) regs.push_back(place(bufferUnits(op.operand(0)), 16));
   set(op.result(), regs);
+}
+
+void Generator::emitStorageView(const ir::Op &op) {
+  const unsigned offset = unsigned(op.intAttr(ir::Attr::offset));
+  set(op.result(), {b.CreateAdd(scalarOperand(op, 0), b.getInt32(offset), "", true, true),
+                    b.CreateAdd(bufferUnits(op.operand(0)), b.getInt32(offset / 16), "", true, true)});
+}
+
+/// Bits of a coordinate that move by one distance go together: a dimension without a swizzle is one shift.
+Value *Generator::elementOffset(const layout::SharedLayout &memory, ArrayRef<Value *> at) {
+  Value *sum = b.getInt32(0), *bits = b.getInt32(0);
+  for (unsigned d = 0; d < at.size(); ++d) {
+    std::map<int, uint32_t> masks; // by distance
+    const auto &bases = memory.bases()[d];
+    for (unsigned k = 0; k < bases.size(); ++k)
+      for (uint32_t rest = bases[k]; rest; rest &= rest - 1)
+        masks[int(llvm::countr_zero(rest)) - int(k)] |= uint32_t(1) << k;
+    for (auto [distance, mask] : masks) {
+      Value *part = b.CreateAnd(at[d], b.getInt32(mask));
+      part = distance < 0 ? b.CreateLShr(part, unsigned(-distance)) : b.CreateShl(part, unsigned(distance));
+      bits = b.CreateXor(bits, part);
+    }
+    if (memory.shape()[d] == memory.box()[d]) continue;
+    Value *boxes = b.CreateLShr(at[d], Log2_64(uint64_t(memory.box()[d])));
+    sum = b.CreateAdd(sum, b.CreateMul(boxes, b.getInt32(unsigned(memory.boxStride()[d]))));
+  }
+  return b.CreateAdd(sum, bits);
+}
+
+void Generator::emitIndexed(const ir::Op &op) {
+  const bool gather = op.is(ir::Opcode::LocalGather);
+  ir::Type buffer = op.operand(0)->type, indices = op.operand(gather ? 1 : 2)->type;
+  const layout::SharedLayout *memory = buffer.sharedLayout();
+  const layout::TileLayout *layout = indices.layout();
+  if (!memory || !layout) return fail(op, "no layout");
+  const unsigned axis = unsigned(op.intAttr(ir::Attr::axis)), bytes = memoryBits(buffer) / 8;
+  Regs index = operand(op, gather ? 1 : 2);
+  ir::Type element = buffer.context().scalar(buffer.scalar());
+  auto pointer = [&](unsigned r) {
+    SmallVector<Value *, 4> at;
+    for (unsigned d = 0; d < buffer.rank(); ++d)
+      at.push_back(d == axis ? b.CreateZExtOrTrunc(index[r], b.getInt32Ty()) : coordinate(*layout, r, d));
+    Value *offset = b.CreateMul(elementOffset(*memory, at), b.getInt32(bytes));
+    return sharedPointer(b.CreateAdd(scalarOperand(op, 0), offset));
+  };
+  ArrayRef<unsigned> first = canonicalRegisters(*layout);
+  if (gather) {
+    RegList regs(index.size(), nullptr), one;
+    for (unsigned r = 0; r < index.size(); ++r) {
+      if (first[r] != r) continue;
+      one.clear();
+      unpack(b.CreateAlignedLoad(accessType(bytes), pointer(r), Align(bytes)), registerType(element), 1, one);
+      regs[r] = one[0];
+    }
+    for (unsigned r = 0; r < regs.size(); ++r) regs[r] = regs[first[r]];
+    return set(op.result(), regs);
+  }
+  Regs data = operand(op, 1);
+  emitIf(isFirstHolder(layout), [&] {
+    for (unsigned r = 0; r < index.size(); ++r)
+      if (first[r] == r) b.CreateAlignedStore(pack(data[r], accessType(bytes)), pointer(r), Align(bytes));
+  });
 }
 
 /// The view's layout counts from its own start.
@@ -121,6 +196,12 @@ Value *Generator::address(const Addresses &addresses, unsigned index, AddressCac
 void Generator::emitLocalLoad(const ir::Op &op) {
   ir::Type type = op.result()->type, buffer = op.operand(0)->type;
   const unsigned bits = memoryBits(type.element());
+  if (!type.isTile()) { // the one element
+    RegList one;
+    unpack(b.CreateAlignedLoad(accessType(bits / 8), sharedPointer(scalarOperand(op, 0)), Align(bits / 8)),
+           registerType(type), 1, one);
+    return set(op.result(), {uniform(one[0])});
+  }
   const LocalPlan *plan = localPlan(op, type.layout(), buffer.sharedLayout(), bits, target.ldmatrix);
   if (!plan) return;
   llvm::Type *element = registerType(type.element());
@@ -157,6 +238,13 @@ void Generator::emitLocalLoad(const ir::Op &op) {
 
 void Generator::emitLocalStore(const ir::Op &op) {
   ir::Type type = op.operand(1)->type;
+  if (!type.isTile()) {
+    emitIf(threadMaskIsZero(threads() - 1), [&] {
+      const unsigned bytes = memoryBits(type) / 8;
+      b.CreateAlignedStore(pack(operand(op, 1), accessType(bytes)), sharedPointer(scalarOperand(op, 0)), Align(bytes));
+    });
+    return;
+  }
   storeRegisters(op, op.operand(0), operand(op, 1), type.element(), type.layout());
 }
 
@@ -205,10 +293,13 @@ void Generator::emitAsyncCopy(const ir::Op &op) {
   const layout::TileLayout *layout = pointerType.layout();
   ir::Type element = buffer.context().scalar(pointerType.scalar());
   const unsigned bits = memoryBits(element);
-  Regs pointers = operand(op, 1), mask = op.numOperands() > 2 ? operand(op, 2) : Regs();
+  Regs pointers = operand(op, 1), mask = op.numOperands() > 2 ? operand(op, 2) : Regs(),
+       other = op.numOperands() > 3 ? operand(op, 3) : Regs();
   if (!layout || !buffer.sharedLayout()) return fail(op, "no layout");
   const unsigned wanted = unsigned(op.intAttr(ir::Attr::vec, 1));
-  if (unsigned direct = layout::directVector(*layout, *buffer.sharedLayout(), bits, wanted, target.directToLds))
+  // Copies write zeros where the mask is false: another value goes through registers.
+  if (unsigned direct = layout::directVector(*layout, *buffer.sharedLayout(), bits, wanted, target.directToLds);
+      direct && other.empty())
     return emitDirectCopy(op, direct);
 
   unsigned vec = 1u << Log2_32(unsigned(std::clamp<int64_t>(op.intAttr(ir::Attr::vec, 1), 1, 128 / bits)));
@@ -226,8 +317,8 @@ void Generator::emitAsyncCopy(const ir::Op &op) {
   };
   while (vec > 1 && !fits(vec)) vec /= 2;
   const unsigned bytes = vec * bits / 8;
-  if (!target.cpAsync || bytes < 4) {
-    RegList loaded = loadRegisters(op, pointers, mask, Regs(), element, layout);
+  if (!target.cpAsync || bytes < 4 || !other.empty()) {
+    RegList loaded = loadRegisters(op, pointers, mask, other, element, layout);
     return storeRegisters(op, op.operand(0), loaded, element, layout);
   }
   const LocalPlan *plan = localPlan(op, layout, buffer.sharedLayout(), bits, false);

@@ -264,7 +264,29 @@ void Generator::emitAsyncDot(const ir::Op &op) {
   device("tlx.nv.wgmma.commit", {});
 }
 
+/// What a pinned wait stands behind: the number that was computed last since the product before it, of those the one in the fewest registers (a
+/// sum over what others are parts of), as one word.
+Value *Generator::pinnedBy(const ir::Op &wait) {
+  constexpr size_t kMost = 8;
+  const ir::Value *best = nullptr;
+  for (const ir::Op *op = wait.prev(); op && !op->is(ir::Opcode::AsyncDot); op = op->prev())
+    for (unsigned i = 0; i < op->numResults(); ++i) {
+      const ir::Value *v = op->result(i);
+      const bool number =
+          (v->type.isTile() || v->type.isScalar()) && v->type.isFloatLike() && !op->is(ir::Opcode::Constant);
+      if (number && accumulatorOf(v).empty() && (!best || get(v).size() < get(best).size())) best = v;
+    }
+  if (!best) return laneId();
+  Value *word = b.getInt32(0);
+  for (Value *v : get(best).take_front(kMost)) {
+    Value *bits = b.CreateBitCast(v, b.getIntNTy(v->getType()->getPrimitiveSizeInBits()));
+    word = b.CreateXor(word, b.CreateZExtOrTrunc(bits, b.getInt32Ty()));
+  }
+  return word;
+}
+
 void Generator::emitAsyncDotWait(const ir::Op &op) {
+  if (op.intAttr(ir::Attr::pinned)) device("tlx.nv.pin", {pinnedBy(op), smemBase()});
   device("tlx.nv.wgmma.wait", b.getInt32(unsigned(op.intAttr(ir::Attr::pending))));
   for (unsigned k = 0; k < op.numResults(); ++k) {
     const ir::Value *v = op.operand(k);

@@ -173,11 +173,12 @@ Value *Builder::descLoad(Value *descriptor, llvm::ArrayRef<Value *> indices) {
   operands.append(indices.begin(), indices.end());
   return create(Opcode::DescLoad, operands, context.tile(context.scalar(t.scalar()), t.shape()))->result();
 }
-void Builder::descStore(Value *descriptor, Value *tile, llvm::ArrayRef<Value *> indices, llvm::StringRef reduce) {
+Op *Builder::descStore(Value *descriptor, Value *tile, llvm::ArrayRef<Value *> indices, llvm::StringRef reduce) {
   llvm::SmallVector<Value *, 6> operands{descriptor, tile};
   operands.append(indices.begin(), indices.end());
   Op *op = create(Opcode::DescStore, operands, {});
   if (!reduce.empty()) op->setAttr(Attr::reduce, reduce.str());
+  return op;
 }
 Value *Builder::dot(Value *a, Value *b, Value *acc, llvm::StringRef precision) {
   Op *op = create(Opcode::Dot, {a, b, acc}, acc->type);

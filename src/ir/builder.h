@@ -65,7 +65,7 @@ public:
   }
   Value *atomicCas(Value *pointer, Value *expected, Value *value, Value *mask = nullptr);
   Value *descLoad(Value *descriptor, llvm::ArrayRef<Value *> indices);
-  void descStore(Value *descriptor, Value *tile, llvm::ArrayRef<Value *> indices, llvm::StringRef reduce = {});
+  Op *descStore(Value *descriptor, Value *tile, llvm::ArrayRef<Value *> indices, llvm::StringRef reduce = {});
   Value *dot(Value *a, Value *b, Value *acc, llvm::StringRef precision = {});
 
   /// Reduces tiles of one shape along `axis`. `combine` gets lhs… and rhs… as scalars, inside the region, and returns the results.

@@ -106,6 +106,9 @@ private:
   bool atomic(const Op &op);
   bool buffers(const Op &op);
   bool slice(const Op &op);
+  bool sameBytes(const Op &op);
+  bool storageView(const Op &op);
+  bool indexed(const Op &op);
   bool asyncCopy(const Op &op);
   bool allocation(const Op &op);
   bool dot(const Op &op);
@@ -425,6 +428,62 @@ bool Verifier::slice(const Op &op) {
          need(op, !from.sharedLayout() == !to.sharedLayout(), "both have a layout or none");
 }
 
+/// local_reshape and local_reinterpret.
+bool Verifier::sameBytes(const Op &op) {
+  Type from = op.operand(0)->type, to = op.result()->type;
+  const layout::SharedLayout *have = from.sharedLayout();
+  if (!to.isBuffer() || to.depth() != from.depth() || to.space() != from.space())
+    return fail(op, "the result is buffers, as many as the operand");
+  const bool recast = op.is(Opcode::LocalReinterpret);
+  const unsigned bytes = scalarBytes(from.scalar()), now = scalarBytes(to.scalar());
+  if (recast) {
+    const bool fits = to.rank() == from.rank() && to.shape().drop_back() == from.shape().drop_back() &&
+                      to.shape().back() * now == from.shape().back() * bytes;
+    if (!fits) return fail(op, "the result has the operand's bytes, and differs in the last extent only");
+  } else if (to.scalar() != from.scalar() || to.elements() != from.elements()) {
+    return fail(op, "the result has the operand's elements, in another shape");
+  }
+  if (!have && !to.sharedLayout()) return true;
+  if (!have || !to.sharedLayout()) return fail(op, "both have a layout or none");
+  const auto want = recast ? have->reinterpreted(bytes, now) : have->reshaped(to.shape());
+  return need(op, want && *want == *to.sharedLayout(), "the result's layout is the operand's, seen in its shape");
+}
+
+bool Verifier::storageView(const Op &op) {
+  Type from = op.operand(0)->type, to = op.result()->type;
+  if (from.scalar() != Scalar::U8 || !op.operand(0)->def() || !op.operand(0)->def()->is(Opcode::LocalAlloc))
+    return fail(op, "the operand is a local_alloc of u8");
+  if (!to.isBuffer() || to.space() != from.space()) return fail(op, "the result is a buffer in the same memory");
+  if (!intAttr(op, Attr::offset, 0, INT32_MAX) || !intAttr(op, Attr::stride, 0, INT32_MAX) ||
+      !intAttr(op, Attr::group, 1, to.depth()))
+    return false;
+  const int64_t bytes = to.elements() * scalarBytes(to.scalar()), group = op.intAttr(Attr::group);
+  if (to.depth() % group) return fail(op, "'group' divides the number of buffers");
+  const int64_t end = op.intAttr(Attr::offset) + (to.depth() / group - 1) * op.intAttr(Attr::stride) + group * bytes;
+  if (to.depth() > group && op.intAttr(Attr::stride) < group * bytes) return fail(op, "its own buffers overlap");
+  return need(op, end <= from.elements() * int64_t(from.depth()), "lies inside of the operand") &&
+         need(op, op.intAttr(Attr::offset) % 16 == 0 && op.intAttr(Attr::stride) % 16 == 0,
+              "'offset' and 'stride' are multiples of 16");
+}
+
+/// local_gather and local_scatter.
+bool Verifier::indexed(const Op &op) {
+  Type t = op.operand(0)->type;
+  const bool gather = op.is(Opcode::LocalGather);
+  Type tile = gather ? op.result()->type : op.operand(1)->type, indices = op.operand(gather ? 1 : 2)->type;
+  if (t.depth() != 1) return fail(op, "the buffer has depth 1");
+  if (!intAttr(op, Attr::axis, 0, int64_t(t.rank()) - 1)) return false;
+  if (!tile.isTile() || !tile.element().isScalar() || tile.scalar() != t.scalar())
+    return fail(op, "the tile has the buffer's element type");
+  if (!indices.isTile() || !isIntType(indices) || indices.scalar() == Scalar::I1 ||
+      !same(indices, tile.withScalar(indices.scalar())))
+    return fail(op, "the indices are integers, one for each element of the tile");
+  bool fits = tile.rank() == t.rank();
+  for (unsigned d = 0; fits && d < t.rank(); ++d)
+    fits = d == unsigned(op.intAttr(Attr::axis)) || tile.shape()[d] == t.shape()[d];
+  return need(op, fits, "the tile has the buffer's extents, but for that of the axis");
+}
+
 bool Verifier::buffers(const Op &op) {
   Type t = op.operand(0)->type;
   if (op.is(Opcode::SubView) && t.kind() == Type::Kind::Barrier)
@@ -450,8 +509,19 @@ bool Verifier::buffers(const Op &op) {
   }
   case Opcode::LocalSlice:
     return slice(op);
+  case Opcode::LocalReshape:
+  case Opcode::LocalReinterpret:
+    return sameBytes(op);
+  case Opcode::StorageView:
+    return storageView(op);
+  case Opcode::LocalGather:
+  case Opcode::LocalScatter:
+    return indexed(op);
   default: { // LocalLoad, LocalStore
     Type tile = op.is(Opcode::LocalLoad) ? op.result()->type : op.operand(1)->type;
+    if (tile.isScalar())
+      return need(op, t.depth() == 1 && t.elements() == 1 && tile.scalar() == t.scalar(),
+                  "a scalar is in a buffer of one element of its type");
     return need(op, t.depth() == 1, "the buffer has depth 1") &&
            need(op,
                 tile.isTile() && tile.element().isScalar() && tile.scalar() == t.scalar() && tile.shape() == t.shape(),
@@ -666,6 +736,11 @@ bool Verifier::rules(const Op &op) {
   case LocalStore:
   case LocalTrans:
   case LocalSlice:
+  case LocalReshape:
+  case LocalReinterpret:
+  case StorageView:
+  case LocalGather:
+  case LocalScatter:
     return buffers(op);
   case AsyncCopy:
     return asyncCopy(op);

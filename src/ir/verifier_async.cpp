@@ -28,7 +28,8 @@ bool isMatrixTile(Type t) {
 /// Done by one thread for the whole CTA.
 bool isSingleIssuer(Opcode o) {
   return o == Opcode::BarrierExpect || o == Opcode::AsyncDescLoad || o == Opcode::AsyncDescStore ||
-         o == Opcode::AsyncStoreCommit || o == Opcode::AsyncStoreWait;
+         o == Opcode::AsyncStoreCommit || o == Opcode::AsyncStoreWait || o == Opcode::AsyncDescPrefetch ||
+         o == Opcode::AsyncBulkLoad || o == Opcode::AsyncBulkStore;
 }
 
 const Op *singleAround(const Op &op) {
@@ -76,6 +77,17 @@ struct AsyncRules {
     const llvm::StringRef kind = op.strAttr(Attr::reduce);
     const bool bits = kind == "and" || kind == "or" || kind == "xor";
     return need(!bits || isInt(type(0).scalar()), "combines the bits of integers, not of floats");
+  }
+  bool eviction() { return check.strAttr(op, Attr::eviction, {"evict_first", "evict_last", "evict_normal"}); }
+  /// A copy between the pointer and a buffer of rank 1.
+  bool bulk() {
+    const Type t = type(1);
+    if (!type(0).isPointer()) return check.fail(op, "the first operand is a pointer");
+    if (!t.isBuffer() || t.space() != Space::Shared || t.depth() != 1 || t.rank() != 1)
+      return check.fail(op, "the second operand is a buffer of rank 1 and depth 1 in shared memory");
+    if (type(0).scalar() != t.scalar()) return check.fail(op, "buffer and pointer have one element type");
+    if (!check.intAttr(op, Attr::bytes, 16, t.elements() * int64_t(scalarBytes(t.scalar())))) return false;
+    return need(op.intAttr(Attr::bytes) % 16 == 0, "'bytes' is a multiple of 16") && eviction();
   }
   bool barrier(unsigned operand) { return need(isOneBarrier(type(operand)), "takes one barrier"); }
   bool predicate(unsigned operand) {
@@ -143,6 +155,7 @@ struct AsyncRules {
 
   bool dotWait() {
     if (!check.intAttr(op, Attr::pending, 0, 1 << 20)) return false;
+    if (op.hasAttr(Attr::pinned) && !check.intAttr(op, Attr::pinned, 0, 1)) return false;
     bool good = op.numResults() == op.numOperands();
     for (unsigned i = 0; good && i < op.numResults(); ++i)
       good = type(i).isTile() && check.same(op.result(i)->type, type(i));
@@ -227,9 +240,9 @@ struct AsyncRules {
       return check.fail(op, "is done by one thread for all: it stands in a single region");
     switch (op.opcode) {
     case Opcode::DescLoad:
-      return descriptor() && tileBlock(op.result()->type) && indices(1);
+      return descriptor() && tileBlock(op.result()->type) && indices(1) && eviction();
     case Opcode::DescStore:
-      return descriptor() && tileBlock(type(1)) && indices(2) && reduction();
+      return descriptor() && tileBlock(type(1)) && indices(2) && reduction() && eviction();
     case Opcode::Single:
       return single();
     case Opcode::AllocBarriers:
@@ -252,10 +265,19 @@ struct AsyncRules {
     case Opcode::BarrierWait:
       return barrier(0) && need(isScalarOf(type(1), Scalar::I32), "the phase is an i32");
     case Opcode::AsyncDescLoad:
-      return descriptor() && bufferBlock(type(1)) && barrier(2) && indices(3);
+      return descriptor() && bufferBlock(type(1)) && barrier(2) && indices(3) && eviction();
+    case Opcode::AsyncDescPrefetch:
+      return descriptor() && indices(1) && eviction();
+    case Opcode::AsyncBulkLoad:
+      return bulk() && barrier(2);
+    case Opcode::AsyncBulkStore:
+      return bulk();
+    case Opcode::Fence:
+      return need(op.hasAttr(Attr::scope), "needs the attribute 'scope'") &&
+             check.strAttr(op, Attr::scope, {"cta", "gpu", "sys"});
     case Opcode::EdgeStore:
     case Opcode::AsyncDescStore:
-      return descriptor() && columns(type(1)) && indices(2) && reduction();
+      return descriptor() && columns(type(1)) && indices(2) && reduction() && eviction();
     case Opcode::AsyncStoreWait:
       return check.intAttr(op, Attr::pending, 0, 1 << 20) &&
              (!op.hasAttr(Attr::reads) || check.intAttr(op, Attr::reads, 0, 1));

@@ -216,6 +216,7 @@ static void tidy(ir::Block &block) {
 }
 
 void Elaborator::finish() {
+  placeStorages();
   tidy(module->kernel.body);
 }
 

@@ -67,6 +67,17 @@ Val Val::layout(std::string text) {
   return v;
 }
 
+Val Val::storage(int64_t number) {
+  Val v = of(Kind::Storage);
+  v.i = number;
+  return v;
+}
+Val Val::overlap(std::vector<Val> elems, std::string type, int64_t size) {
+  Val v = of(Kind::Overlap);
+  v.elems = std::move(elems), v.s = std::move(type), v.i = size;
+  return v;
+}
+
 bool Val::isArithmetic() const {
   if (isNumber()) return true;
   if (!isRuntime()) return false;
@@ -118,6 +129,10 @@ std::string Elaborator::describe(const Val &v) {
     return "a tuple of " + std::to_string(v.elems.size());
   case K::Layout:
     return "a layout";
+  case K::Storage:
+    return "a storage";
+  case K::Overlap:
+    return "a group of buffers";
   case K::Runtime:
     return v.v->type.str();
   }

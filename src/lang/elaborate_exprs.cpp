@@ -445,8 +445,8 @@ Val Elaborator::evalMember(const Member &e) {
 
 Val Elaborator::evalMethod(const MethodCall &e) {
   static const Builtin kTo{"to", "x, type, rounding?", &Elaborator::opTo};
-  static const Builtin kLoad{"load", "desc, offsets", &Elaborator::opDescLoad};
-  static const Builtin kStore{"store", "desc, offsets, value, reduce?", &Elaborator::opDescStore};
+  static const Builtin kLoad{"load", "desc, offsets, eviction?", &Elaborator::opDescLoad};
+  static const Builtin kStore{"store", "desc, offsets, value, reduce?, eviction?", &Elaborator::opDescStore};
   Val object = value(*e.object);
   auto args = evalArgs(e.args);
   const std::string &name = e.method.text;
@@ -509,8 +509,9 @@ Val Elaborator::callBuiltin(const Builtin &op, std::vector<ArgVal> args, Loc loc
   a.loc = loc, a.nameLoc = nameLoc;
   llvm::SmallVector<llvm::StringRef, 8> params;
   llvm::StringRef(op.params).split(params, ", ", -1, false);
-  bool variadic = !params.empty() && params.back() == "...";
-  if (variadic) params.pop_back();
+  const size_t positional = size_t(llvm::find(params, "...") - params.begin()); // those behind are given by name
+  const bool variadic = positional < params.size();
+  if (variadic) params.erase(params.begin() + ptrdiff_t(positional));
   llvm::SmallVector<bool, 8> optional;
   for (llvm::StringRef &p : params) optional.push_back(p.consume_back("?"));
   a.vals.resize(params.size());
@@ -524,7 +525,7 @@ Val Elaborator::callBuiltin(const Builtin &op, std::vector<ArgVal> args, Loc loc
     size_t index = position;
     if (arg.name.empty()) {
       ++position;
-      if (index >= params.size()) {
+      if (index >= positional) {
         if (!variadic)
           return error(Diag::ElTooManyArgs, arg.loc, a.name, plural(params.size() - receiver, "argument"),
                        llvm::join(llvm::ArrayRef(params).drop_front(receiver), ", "));

@@ -19,12 +19,17 @@ llvm::ArrayRef<Builtin> asyncBuiltins() {
       {"barrier_expect_bytes", "barrier, bytes, pred?", &Elaborator::opBarrierExpect},
       {"named_barrier_wait", "id, threads", &Elaborator::opNamedBarrier},
       {"named_barrier_arrive", "id, threads", &Elaborator::opNamedBarrier},
+      {"fence", "scope", &Elaborator::opFence},
       {"fence_async_shared", "", &Elaborator::opFence},
-      {"async_descriptor_load", "desc, buffer, offsets, barrier, pred?", &Elaborator::opAsyncDescLoad},
-      {"async_descriptor_store", "desc, buffer, offsets, reduce?", &Elaborator::opAsyncDescStore},
+      {"async_descriptor_load", "desc, buffer, offsets, barrier, pred?, eviction?", &Elaborator::opAsyncDescLoad},
+      {"async_descriptor_store", "desc, buffer, offsets, reduce?, eviction?", &Elaborator::opAsyncDescStore},
+      {"async_descriptor_reduce", "desc, buffer, offsets, kind, eviction?", &Elaborator::opAsyncDescStore},
+      {"async_descriptor_prefetch", "desc, offsets, pred?, eviction?", &Elaborator::opAsyncDescPrefetch},
+      {"async_bulk_load", "pointer, buffer, barrier, bytes?, pred?, eviction?", &Elaborator::opAsyncBulk},
+      {"async_bulk_store", "pointer, buffer, bytes?, pred?, eviction?", &Elaborator::opAsyncBulk},
       {"async_descriptor_store_wait", "pending", &Elaborator::opAsyncDescStoreWait},
       {"async_dot", "a, b, acc?, use_acc?", &Elaborator::opAsyncDot},
-      {"async_dot_wait", "pending, ...", &Elaborator::opAsyncDotWait},
+      {"async_dot_wait", "pending, ..., pinned?", &Elaborator::opAsyncDotWait},
       {"warp_any", "x", &Elaborator::opWarpAny},
   };
   return kTable;
@@ -173,9 +178,18 @@ Val Elaborator::opNamedBarrier(CallArgs &a) {
   return Val::unit();
 }
 
-Val Elaborator::opFence(CallArgs &) {
+Val Elaborator::opFence(CallArgs &a) {
+  std::string scope = "async_shared";
+  if (a.name == "fence") {
+    auto word = oneOf(a, 0, "'scope'", {"cta", "gpu", "sys", "async_shared"});
+    if (!word) return Val::poison();
+    scope = *word;
+  }
   ++operations;
-  b().create(Opcode::FenceProxy, {}, {});
+  if (scope == "async_shared")
+    b().create(Opcode::FenceProxy, {}, {});
+  else
+    b().create(Opcode::Fence, {}, {})->setAttr(Attr::scope, scope);
   return Val::unit();
 }
 
@@ -195,19 +209,24 @@ static bool blockOf(Elaborator &e, const CallArgs &a, ir::Value *&buffer) {
   return false;
 }
 
+static void setEviction(ir::Op *op, const std::string &eviction) {
+  if (!eviction.empty()) op->setAttr(Attr::eviction, eviction);
+}
+
 Val Elaborator::opAsyncDescLoad(CallArgs &a) {
   ir::Value *buffer = nullptr;
   if (!blockOf(*this, a, buffer)) return Val::poison();
   auto offsets = blockOffsets(a, a.vals[0], 2);
   ir::Value *barrier = barrierOf(a, 3);
   auto pred = predicate(a, 4);
-  if (!offsets || !barrier || !pred) return Val::poison();
+  auto eviction = bulkEviction(a, 5);
+  if (!offsets || !barrier || !pred || !eviction) return Val::poison();
   if (allocOf(barrier).intAttr(Attr::warps)) return error(Diag::ElWarpBarrier, a.locs[3], a.name);
   llvm::SmallVector<ir::Value *, 8> operands{a.vals[0].v, buffer, barrier};
   operands.append(offsets->begin(), offsets->end());
   ir::Op *region = nullptr;
   ir::Builder in = single(*this, *pred, region);
-  in.create(Opcode::AsyncDescLoad, operands, {});
+  setEviction(in.create(Opcode::AsyncDescLoad, operands, {}), *eviction);
   in.yield({});
   return Val::unit();
 }
@@ -217,12 +236,14 @@ Val Elaborator::opAsyncDescStore(CallArgs &a) {
   if (!blockOf(*this, a, buffer)) return Val::poison();
   auto offsets = blockOffsets(a, a.vals[0], 2);
   auto reduce = a.has(3) ? descReduce(a, 3, a.vals[0].v->type) : std::string();
-  if (!offsets || !reduce) return Val::poison();
+  auto eviction = bulkEviction(a, 4);
+  if (!offsets || !reduce || !eviction) return Val::poison();
   llvm::SmallVector<ir::Value *, 8> operands{a.vals[0].v, buffer};
   operands.append(offsets->begin(), offsets->end());
   ir::Op *region = nullptr;
   ir::Builder in = single(*this, nullptr, region);
   ir::Op *store = in.create(Opcode::AsyncDescStore, operands, {});
+  setEviction(store, *eviction);
   in.create(Opcode::AsyncStoreCommit, {}, {});
   in.yield({});
   ir::Op *edge = b().create(Opcode::EdgeStore, operands, {});
@@ -241,6 +262,51 @@ Val Elaborator::opAsyncDescStoreWait(CallArgs &a) {
   in.yield({});
   // Behind it each thread of the task may write the buffers.
   b().create(Opcode::Barrier, {}, {});
+  return Val::unit();
+}
+
+Val Elaborator::opAsyncDescPrefetch(CallArgs &a) {
+  if (!a.vals[0].isDesc()) return error(Diag::ElNeedsDesc, a.locs[0], a.name, describe(a.vals[0]));
+  auto offsets = blockOffsets(a, a.vals[0], 1);
+  auto pred = predicate(a, 2);
+  auto eviction = bulkEviction(a, 3);
+  if (!offsets || !pred || !eviction) return Val::poison();
+  llvm::SmallVector<ir::Value *, 8> operands{a.vals[0].v};
+  operands.append(offsets->begin(), offsets->end());
+  ir::Op *region = nullptr;
+  ir::Builder in = single(*this, *pred, region);
+  setEviction(in.create(Opcode::AsyncDescPrefetch, operands, {}), *eviction);
+  in.yield({});
+  return Val::unit();
+}
+
+/// async_bulk_load and async_bulk_store: as many bytes as there are at a pointer, without a descriptor.
+Val Elaborator::opAsyncBulk(CallArgs &a) {
+  const bool load = a.name == "async_bulk_load";
+  const unsigned next = load ? 3 : 2; // bytes, pred, eviction
+  const Val &p = a.vals[0];
+  ir::Value *buffer = bufferOf(a, 1), *barrier = load ? barrierOf(a, 2) : nullptr;
+  auto pred = predicate(a, next + 1);
+  auto eviction = bulkEviction(a, next + 2);
+  if (!buffer || (load && !barrier) || !pred || !eviction) return Val::poison();
+  if (buffer->type.rank() != 1) return error(Diag::ElBulkBuffer, a.locs[1], a.name, describe(a.vals[1]));
+  if (!p.isPointerLike() || p.isTile() || p.v->type.scalar() != buffer->type.scalar())
+    return error(Diag::ElBulkPointer, a.locs[0], a.name, describe(p), ir::scalarName(buffer->type.scalar()));
+  if (load && allocOf(barrier).intAttr(Attr::warps)) return error(Diag::ElWarpBarrier, a.locs[2], a.name);
+  const int64_t whole = buffer->type.elements() * int64_t(ir::scalarBytes(buffer->type.scalar()));
+  auto bytes = a.has(next) ? constInt(a, next, "the number of bytes") : whole;
+  if (!bytes) return Val::poison();
+  if (*bytes < 16 || *bytes > whole || *bytes % 16)
+    return error(Diag::ElBulkBytes, a.has(next) ? a.locs[next] : a.locs[1], whole, *bytes);
+  llvm::SmallVector<ir::Value *, 3> operands{p.v, buffer};
+  if (load) operands.push_back(barrier);
+  ir::Op *region = nullptr;
+  ir::Builder in = single(*this, *pred, region);
+  ir::Op *copy = in.create(load ? Opcode::AsyncBulkLoad : Opcode::AsyncBulkStore, operands, {});
+  copy->setAttr(Attr::bytes, *bytes);
+  setEviction(copy, *eviction);
+  if (!load) in.create(Opcode::AsyncStoreCommit, {}, {});
+  in.yield({});
   return Val::unit();
 }
 
@@ -285,6 +351,8 @@ Val Elaborator::opAsyncDotWait(CallArgs &a) {
   if (!pending) return Val::poison();
   if (*pending < 0 || *pending > 7)
     return error(Diag::ElPendingRange, a.locs[0], "the number of products", 7, *pending);
+  auto pinned = constBool(a, 1);
+  if (!pinned) return Val::poison();
   llvm::SmallVector<ir::Value *, 2> values;
   llvm::SmallVector<ir::Type, 2> types;
   for (const ArgVal &v : a.rest) {
@@ -294,6 +362,7 @@ Val Elaborator::opAsyncDotWait(CallArgs &a) {
   ++operations;
   ir::Op *op = b().create(Opcode::AsyncDotWait, values, types);
   op->setAttr(Attr::pending, *pending);
+  if (*pinned) op->setAttr(Attr::pinned, int64_t(1));
   if (values.empty()) return Val::unit();
   if (values.size() == 1) return Val::runtime(op->result());
   std::vector<Val> results;

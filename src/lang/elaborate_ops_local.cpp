@@ -8,12 +8,19 @@ using ir::Scalar;
 
 llvm::ArrayRef<Builtin> localBuiltins() {
   static const Builtin kTable[] = {
-      {"local_alloc", "shape, type, num?", &Elaborator::opLocalAlloc},
+      {"local_alloc", "shape, type, num?, reuse?", &Elaborator::opLocalAlloc},
+      {"storage_alias_spec", "bytes?", &Elaborator::opStorage},
+      {"reuse_group", "buffers, group_type?, group_size?", &Elaborator::opReuseGroup},
+      {"set_buffer_overlap", "storage, group", &Elaborator::opSetOverlap},
       {"local_view", "buffer, slot", &Elaborator::opLocalView},
       {"local_slice", "buffer, offsets, shape", &Elaborator::opLocalSlice},
       {"local_trans", "buffer, perm?", &Elaborator::opLocalTrans},
+      {"local_reshape", "buffer, shape", &Elaborator::opLocalReshape},
+      {"local_reinterpret", "buffer, type, shape?", &Elaborator::opLocalReinterpret},
       {"local_load", "buffer", &Elaborator::opLocalLoad},
       {"local_store", "buffer, value", &Elaborator::opLocalStore},
+      {"local_gather", "buffer, indices, axis", &Elaborator::opLocalGather},
+      {"local_scatter", "buffer, value, indices, axis", &Elaborator::opLocalScatter},
   };
   return kTable;
 }
@@ -41,7 +48,14 @@ Val Elaborator::opLocalAlloc(CallArgs &a) {
     num = *n;
   }
   ++operations;
-  return Val::runtime(b().localAlloc(*type, *shape, unsigned(num), nullptr));
+  if (!a.has(3)) return Val::runtime(b().localAlloc(*type, *shape, unsigned(num), nullptr));
+  if (!a.vals[3].is(Val::Kind::Storage)) return error(Diag::ElNeedsStorage, a.locs[3], "reuse", describe(a.vals[3]));
+  Storage &storage = storages[size_t(a.vals[3].i)];
+  if (storage.overlap) return error(Diag::ElStorageLate, a.locs[3]);
+  ir::Op *view = b().create(ir::Opcode::StorageView, {storage.alloc},
+                            context.buffer(*type, *shape, unsigned(num), ir::Space::Shared));
+  storage.members.push_back(view->result());
+  return Val::runtime(view->result());
 }
 
 Val Elaborator::slotOf(const Val &ring, const Val &slot, Loc loc, Loc slotLoc) {
@@ -111,6 +125,83 @@ Val Elaborator::opLocalTrans(CallArgs &a) {
       b().create(ir::Opcode::LocalTrans, {v.v}, context.buffer(type.scalar(), shape, type.depth(), type.space()));
   op->setAttr(ir::Attr::perm, perm);
   return Val::runtime(op->result());
+}
+
+Val Elaborator::opLocalReshape(CallArgs &a) {
+  const Val &v = a.vals[0];
+  if (!v.isBuffer()) return error(Diag::ElNeedsBuffer, a.locs[0], a.name, describe(v));
+  auto shape = shapeOf(a.vals[1], a.locs[1]);
+  if (!shape) return Val::poison();
+  const ir::Type type = v.v->type;
+  int64_t want = 1;
+  for (int64_t e : *shape) want *= e;
+  if (type.elements() != want)
+    return error(Diag::ElReshape, a.loc, shapeText(type.shape()), type.elements(), shapeText(*shape), want);
+  ++operations;
+  return Val::runtime(
+      b().create(ir::Opcode::LocalReshape, {v.v}, context.buffer(type.scalar(), *shape, type.depth(), type.space()))
+          ->result());
+}
+
+Val Elaborator::opLocalReinterpret(CallArgs &a) {
+  const Val &v = a.vals[0];
+  if (!v.isBuffer()) return error(Diag::ElNeedsBuffer, a.locs[0], a.name, describe(v));
+  auto type = dtypeOf(a, 1);
+  if (!type) return Val::poison();
+  const ir::Type from = v.v->type;
+  const int64_t row = from.shape().back() * ir::scalarBytes(from.scalar()), bytes = ir::scalarBytes(*type);
+  if (row % bytes) return error(Diag::ElReinterpret, a.loc, describe(v), row, ir::scalarName(*type), bytes);
+  llvm::SmallVector<int64_t, 4> shape(from.shape());
+  shape.back() = row / bytes;
+  ++operations;
+  ir::Op *view =
+      b().create(ir::Opcode::LocalReinterpret, {v.v}, context.buffer(*type, shape, from.depth(), from.space()));
+  if (!a.has(2)) return Val::runtime(view->result());
+  CallArgs again;
+  again.name = a.name, again.loc = a.loc, again.nameLoc = a.nameLoc;
+  again.vals = {Val::runtime(view->result()), a.vals[2]};
+  again.locs = {a.locs[0], a.locs[2]};
+  again.given = {true, true};
+  return opLocalReshape(again);
+}
+
+bool Elaborator::localIndices(const CallArgs &a, ir::Value *buffer, unsigned at, unsigned axisAt, unsigned &axis) {
+  auto along = axisOf(a, axisAt, buffer->type.rank());
+  if (!along) return false;
+  axis = *along;
+  const Val &v = a.vals[at];
+  bool fits = v.isTile() && v.isArithmetic() && ir::isInt(v.scalar()) && v.scalar() != Scalar::I1 &&
+              v.shape().size() == buffer->type.rank();
+  for (unsigned d = 0; fits && d < buffer->type.rank(); ++d)
+    fits = d == axis || v.shape()[d] == buffer->type.shape()[d];
+  if (!fits) error(Diag::ElLocalIndices, a.locs[at], a.name, describe(a.vals[0]), axis, describe(v));
+  return fits;
+}
+
+Val Elaborator::opLocalGather(CallArgs &a) {
+  ir::Value *buffer = bufferOf(a, 0);
+  unsigned axis = 0;
+  if (!buffer || !localIndices(a, buffer, 1, 2, axis)) return Val::poison();
+  ++operations;
+  ir::Op *op =
+      b().create(ir::Opcode::LocalGather, {buffer, a.vals[1].v}, a.vals[1].v->type.withScalar(buffer->type.scalar()));
+  op->setAttr(ir::Attr::axis, int64_t(axis));
+  return Val::runtime(op->result());
+}
+
+Val Elaborator::opLocalScatter(CallArgs &a) {
+  ir::Value *buffer = bufferOf(a, 0);
+  unsigned axis = 0;
+  if (!buffer || !localIndices(a, buffer, 2, 3, axis)) return Val::poison();
+  const Val &v = a.vals[1];
+  if (!v.isTile() || !v.isArithmetic() || v.shape() != a.vals[2].shape())
+    return error(Diag::ElScatterValue, a.locs[1], describe(v), describe(a.vals[2]));
+  if (v.scalar() != buffer->type.scalar())
+    return error(Diag::ElStoreType, a.locs[1], "the value", ir::scalarName(v.scalar()), describe(a.vals[0]),
+                 "; convert it with .to(" + ir::scalarName(buffer->type.scalar()).str() + ")");
+  ++operations;
+  b().create(ir::Opcode::LocalScatter, {buffer, v.v, a.vals[2].v}, {})->setAttr(ir::Attr::axis, int64_t(axis));
+  return Val::unit();
 }
 
 Val Elaborator::opLocalLoad(CallArgs &a) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Operations on global memory: load, store, atomics, and the methods of descriptors.
+#include <cmath>
+
 #include "lang/elaborate_p.h"
 
 namespace tlx::lang {
@@ -11,6 +13,9 @@ llvm::ArrayRef<Builtin> memoryBuiltins() {
   static const Builtin kTable[] = {
       {"load", "pointer, mask?, other?, cache?, eviction?", &Elaborator::opLoad},
       {"store", "pointer, value, mask?, cache?, eviction?", &Elaborator::opStore},
+      {"async_load", "pointer, buffer, mask?, other?", &Elaborator::opAsyncLoad},
+      {"async_load_commit", "", &Elaborator::opAsyncLoadGroup},
+      {"async_load_wait", "pending", &Elaborator::opAsyncLoadGroup},
       {"atomic_add", kRmw, &Elaborator::opAtomic},
       {"atomic_min", kRmw, &Elaborator::opAtomic},
       {"atomic_max", kRmw, &Elaborator::opAtomic},
@@ -135,6 +140,48 @@ Val Elaborator::opStore(CallArgs &a) {
   return Val::unit();
 }
 
+//===-- asynchronous loads ----------------------------------------------------------------------------------------===//
+
+/// What the copies write for masked-off elements anyway; -0.0 is not.
+static bool isPlainZero(const Val &v) {
+  return (v.isInt() && v.i == 0) || (v.isFloat() && v.f == 0 && !std::signbit(v.f));
+}
+
+Val Elaborator::opAsyncLoad(CallArgs &a) {
+  ir::Value *pointer = pointerOf(*this, a), *buffer = bufferOf(a, 1);
+  if (!pointer || !buffer) return Val::poison();
+  if (!pointer->type.isTile() || pointer->type.shape() != buffer->type.shape() ||
+      pointer->type.element().scalar() != buffer->type.scalar())
+    return error(Diag::ElAsyncLoadBuffer, a.locs[1], describe(a.vals[0]), describe(a.vals[1]));
+  llvm::SmallVector<ir::Value *, 4> operands{buffer, pointer};
+  if (a.has(2)) operands.push_back(maskOperand(a, 2, pointer));
+  if (a.has(3)) {
+    if (!a.has(2)) return error(Diag::ElOtherMask, a.locs[3]);
+    ir::Value *other = elementOperand(*this, a, 3, pointer, "'other'");
+    if (!other) return Val::poison();
+    if (!isPlainZero(a.vals[3])) operands.push_back(other);
+  }
+  if (llvm::is_contained(operands, nullptr)) return Val::poison();
+  ++operations;
+  b().create(ir::Opcode::AsyncCopy, operands, {});
+  return Val::unit();
+}
+
+Val Elaborator::opAsyncLoadGroup(CallArgs &a) {
+  constexpr int64_t kMaxPending = 63;
+  ++operations;
+  if (a.name == "async_load_commit") {
+    b().create(ir::Opcode::AsyncCommit, {}, {});
+    return Val::unit();
+  }
+  auto pending = constInt(a, 0, "the number of groups");
+  if (!pending) return Val::poison();
+  if (*pending < 0 || *pending > kMaxPending)
+    return error(Diag::ElPendingRange, a.locs[0], "the number of groups", kMaxPending, *pending);
+  b().create(ir::Opcode::AsyncWait, {}, {})->setAttr(ir::Attr::pending, *pending);
+  return Val::unit();
+}
+
 //===-- atomics ---------------------------------------------------------------------------------------------------===//
 
 Val Elaborator::opAtomic(CallArgs &a) {
@@ -198,7 +245,8 @@ std::optional<llvm::SmallVector<ir::Value *, 5>> Elaborator::blockOffsets(const 
 }
 
 std::optional<std::string> Elaborator::descReduce(const CallArgs &a, unsigned i, ir::Type desc) {
-  auto kind = oneOf(a, i, "'reduce'", {"add", "min", "max", "and", "or", "xor"});
+  auto kind = oneOf(a, i, a.name == "async_descriptor_reduce" ? "'kind'" : "'reduce'",
+                    {"add", "min", "max", "and", "or", "xor"});
   if (!kind) return std::nullopt;
   const Scalar type = desc.scalar();
   const bool bits = *kind == "and" || *kind == "or" || *kind == "xor";
@@ -207,11 +255,19 @@ std::optional<std::string> Elaborator::descReduce(const CallArgs &a, unsigned i,
   return std::nullopt;
 }
 
+std::optional<std::string> Elaborator::bulkEviction(const CallArgs &a, unsigned i) {
+  if (!a.has(i)) return std::string();
+  return oneOf(a, i, "'eviction'", {"evict_first", "evict_last", "evict_normal"});
+}
+
 Val Elaborator::opDescLoad(CallArgs &a) {
   auto offsets = blockOffsets(a, a.vals[0], 1);
-  if (!offsets) return Val::poison();
+  auto eviction = bulkEviction(a, 2);
+  if (!offsets || !eviction) return Val::poison();
   ++operations;
-  return Val::runtime(b().descLoad(a.vals[0].v, *offsets));
+  ir::Value *v = b().descLoad(a.vals[0].v, *offsets);
+  setHints(v->def(), "", *eviction);
+  return Val::runtime(v);
 }
 
 Val Elaborator::opDescStore(CallArgs &a) {
@@ -225,9 +281,10 @@ Val Elaborator::opDescStore(CallArgs &a) {
     return error(Diag::ElStoreType, a.locs[2], "the value", ir::scalarName(v.scalar()), describe(a.vals[0]),
                  "; convert it with .to(" + ir::scalarName(desc.scalar()).str() + ")");
   auto reduce = a.has(3) ? descReduce(a, 3, desc) : std::string();
-  if (!reduce) return Val::poison();
+  auto eviction = bulkEviction(a, 4);
+  if (!reduce || !eviction) return Val::poison();
   ++operations;
-  b().descStore(a.vals[0].v, v.v, *offsets, *reduce);
+  setHints(b().descStore(a.vals[0].v, v.v, *offsets, *reduce), "", *eviction);
   return Val::unit();
 }
 

@@ -51,10 +51,8 @@ std::vector<std::string> operationNames() {
 
 const char *futureOperation(llvm::StringRef name) {
   return llvm::StringSwitch<const char *>(name)
-      .Cases({"local_gather", "local_scatter", "local_reinterpret", "local_reshape", "storage_alias_spec"},
-             "write a buffer with local_store and read it with local_load")
-      .Cases({"async_load", "async_load_commit_group", "async_load_wait_group"},
-             "write a loop with num_stages = …, and the compiler makes the copies, or use async_descriptor_load")
+      .Case("async_load_commit_group", "write async_load_commit()")
+      .Case("async_load_wait_group", "write async_load_wait(n)")
       .Cases({"make_tensor_descriptor", "dot_scaled"}, "pass descriptors as arguments of the kernel; use dot")
       .Cases({"cluster_cta_rank", "cluster_barrier"}, "leave it out")
       .Default(nullptr);

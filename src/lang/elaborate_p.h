@@ -40,7 +40,9 @@ struct Val {
     String,
     List,
     Tuple,
-    Layout, ///< a layout literal: its text
+    Layout,  ///< a layout literal: its text
+    Storage, ///< number i of Elaborator::storages
+    Overlap, ///< buffers and groups of them (elems), how they share bytes (s), and how many slots are one (i)
     Runtime
   } kind = Kind::Poison;
   /// Int and Float: the type; nullopt for a literal, which adapts to its partner.
@@ -66,6 +68,8 @@ struct Val {
   static Val tuple(std::vector<Val> elems);
   static Val list(std::vector<Val> elems);
   static Val layout(std::string text);
+  static Val storage(int64_t number);
+  static Val overlap(std::vector<Val> elems, std::string type, int64_t size);
 
   bool is(Kind k) const { return kind == k; }
   bool isPoison() const { return kind == Kind::Poison; }
@@ -115,7 +119,16 @@ struct CallArgs {
   bool has(unsigned i) const { return given[i]; }
 };
 
-/// An operation: its parameters as "x, axis?, ..." (optional, variadic), how it is elaborated.
+/// Bytes that buffers share. How they lie is settled when the kernel has been read.
+struct Storage {
+  ir::Value *alloc = nullptr;
+  std::optional<int64_t> bytes; ///< asked for
+  std::vector<ir::Value *> members;
+  std::optional<Val> overlap;
+  Loc loc;
+};
+
+/// An operation: its parameters as "x, axis?, ..., flag?" (optional, variadic, by name only), how it is elaborated.
 struct Builtin {
   const char *name;
   const char *params;
@@ -359,6 +372,8 @@ public:
   Val opRequireLayout(CallArgs &);
   Val opBlocked(CallArgs &);
   Val opLinear(CallArgs &);
+  Val opAsyncLoad(CallArgs &);
+  Val opAsyncLoadGroup(CallArgs &);
   Val opLoad(CallArgs &);
   Val opStore(CallArgs &);
   Val opAtomic(CallArgs &);
@@ -401,11 +416,23 @@ public:
   Val opLocalView(CallArgs &);
   Val opLocalSlice(CallArgs &);
   Val opLocalTrans(CallArgs &);
+  Val opLocalReshape(CallArgs &);
+  Val opLocalReinterpret(CallArgs &);
   Val opLocalLoad(CallArgs &);
   Val opLocalStore(CallArgs &);
+  Val opLocalGather(CallArgs &);
+  Val opLocalScatter(CallArgs &);
+  /// Indices of the buffer's elements along an axis, and the axis; false after an error.
+  bool localIndices(const CallArgs &a, ir::Value *buffer, unsigned at, unsigned axisAt, unsigned &axis);
   /// buf[slot], bar[slot]
   Val slotOf(const Val &ring, const Val &slot, Loc loc, Loc slotLoc);
   ir::Value *bufferOf(const CallArgs &a, unsigned i); ///< one buffer; null after an error
+  // elaborate_storage.cpp: bytes that buffers share
+  Val opStorage(CallArgs &);
+  Val opReuseGroup(CallArgs &);
+  Val opSetOverlap(CallArgs &);
+  void placeStorages();
+  void placeStorage(Storage &storage);
   // elaborate_ops_async.cpp: barriers, TMA, wgmma
   Val opAllocBarriers(CallArgs &);
   Val opBarrierWait(CallArgs &);
@@ -416,6 +443,8 @@ public:
   Val opAsyncDescLoad(CallArgs &);
   Val opAsyncDescStore(CallArgs &);
   Val opAsyncDescStoreWait(CallArgs &);
+  Val opAsyncDescPrefetch(CallArgs &);
+  Val opAsyncBulk(CallArgs &);
   Val opAsyncDot(CallArgs &);
   Val opAsyncDotWait(CallArgs &);
   Val opTaskReplicaId(CallArgs &);
@@ -426,6 +455,8 @@ public:
   std::optional<llvm::SmallVector<ir::Value *, 5>> blockOffsets(const CallArgs &a, const Val &desc, unsigned i);
   /// reduce = of a store to `desc`; nullopt after an error.
   std::optional<std::string> descReduce(const CallArgs &a, unsigned i, ir::Type desc);
+  /// eviction = of an access by TMA: "" if absent; nullopt after an error.
+  std::optional<std::string> bulkEviction(const CallArgs &a, unsigned i);
   /// A string argument that is one of a few words; reports what they are.
   std::optional<std::string> oneOf(const CallArgs &a, unsigned i, llvm::StringRef what,
                                    std::initializer_list<const char *> words);
@@ -446,6 +477,7 @@ public:
   std::vector<Loc> importLocs; ///< the imports that lead to the file being read
   std::vector<std::unique_ptr<Frame>> frames;
   std::vector<Cell> cells;
+  std::vector<Storage> storages;
   std::set<std::tuple<uint16_t, uint32_t, uint32_t, uint32_t, std::string>> reported;
   bool lastWasNew = false;
   bool aborted = false;   ///< a limit was passed: nothing more is said

@@ -160,6 +160,11 @@ public:
   int64_t elements() const;
   int64_t offsetOf(llvm::ArrayRef<int32_t> coord) const;
   SharedLayout transposed(llvm::ArrayRef<unsigned> perm) const; // the same bytes seen with dimensions permuted
+  /// The same bytes seen in another shape of as many elements, in row-major order; nullopt where that is no such layout: an odd factor of an
+  /// extent leaves its place, or a dimension would go on behind a gap.
+  std::optional<SharedLayout> reshaped(llvm::ArrayRef<int64_t> shape) const;
+  /// The same bytes seen as elements of another size, the last extent changed; nullopt if what becomes one element is not contiguous.
+  std::optional<SharedLayout> reinterpreted(unsigned fromBytes, unsigned toBytes) const;
 
   bool operator==(const SharedLayout &) const = default;
   std::string str() const; // shared(box = […], bases = [[…], […]], stride = […])

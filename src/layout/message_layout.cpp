@@ -99,7 +99,7 @@ std::optional<unsigned> messageSwizzle(const SharedLayout &layout, unsigned bits
     bool same = true;
     for (unsigned d = 0; d < layout.rank(); ++d) {
       const int64_t mine = layout.boxStride()[d], theirs = candidate->boxStride()[d];
-      same = same && (mine == theirs ||
+      same = same && (mine == theirs || layout.shape()[d] == layout.box()[d] ||
                       (d == inner && swizzle && mine > theirs && mine * bits / 8 % swizzleAlignment(swizzle) == 0));
     }
     if (same) return swizzle;

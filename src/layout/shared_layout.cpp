@@ -141,4 +141,89 @@ SharedLayout SharedLayout::transposed(llvm::ArrayRef<unsigned> perm) const {
   return SharedLayout(shape, box, std::move(bases), stride);
 }
 
+namespace {
+/// Dimensions first … end - 1 as bits of one row-major index, the lowest first; of the outermost one the boxes that are no bits.
+struct Flat {
+  std::vector<uint32_t> bits;
+  int64_t boxes = 1, stride = 0;
+};
+std::optional<Flat> flatten(const SharedLayout &l, size_t first, size_t end) {
+  Flat f;
+  for (size_t d = end; d-- > first;) {
+    if (f.boxes > 1 && l.shape()[d] > 1) return std::nullopt; // something lies outside of boxes that are no bits
+    f.bits.insert(f.bits.end(), l.bases()[d].begin(), l.bases()[d].end());
+    int64_t boxes = l.shape()[d] / l.box()[d], stride = l.boxStride()[d];
+    for (; boxes % 2 == 0 && isPowerOf2(stride); boxes /= 2, stride *= 2) f.bits.push_back(uint32_t(stride));
+    if (boxes > 1) f.boxes = boxes, f.stride = stride;
+  }
+  return f;
+}
+} // namespace
+
+// Extents are matched from the left: where the products of some old and some new ones are equal, these map onto one another.
+std::optional<SharedLayout> SharedLayout::reshaped(llvm::ArrayRef<int64_t> shape) const {
+  llvm::SmallVector<int64_t, 4> box(shape.size(), 1), stride(shape.size(), 0);
+  std::vector<std::vector<uint32_t>> bases(shape.size());
+  size_t from = 0, to = 0;
+  while (from < rank() || to < shape.size()) {
+    const size_t firstFrom = from, firstTo = to;
+    int64_t have = from < rank() ? shape_[from++] : 1, want = to < shape.size() ? shape[to++] : 1;
+    while (have != want) {
+      if (have < want ? from == rank() : to == shape.size()) return std::nullopt;
+      if (have < want)
+        have *= shape_[from++];
+      else
+        want *= shape[to++];
+    }
+    if (from - firstFrom == 1 && to - firstTo == 1) {
+      box[firstTo] = box_[firstFrom], stride[firstTo] = boxStride_[firstFrom], bases[firstTo] = bases_[firstFrom];
+      continue;
+    }
+    std::optional<Flat> flat = flatten(*this, firstFrom, from);
+    if (!flat) return std::nullopt;
+    size_t next = 0;
+    for (size_t d = to; d-- > firstTo;) {
+      const unsigned k = splitExtent(shape[d])->bits;
+      for (unsigned i = 0; i < k && next < flat->bits.size(); ++i) bases[d].push_back(flat->bits[next++]);
+      box[d] = int64_t(1) << bases[d].size();
+      if (box[d] == shape[d]) continue;
+      if (next < flat->bits.size() || shape[d] != box[d] * flat->boxes) return std::nullopt;
+      stride[d] = flat->stride, flat->boxes = 1;
+    }
+  }
+  if (check(shape, box, bases, stride)) return std::nullopt;
+  return SharedLayout(shape, box, std::move(bases), stride);
+}
+
+std::optional<SharedLayout> SharedLayout::reinterpreted(unsigned fromBytes, unsigned toBytes) const {
+  if (fromBytes == toBytes) return *this;
+  const unsigned inner = rank() - 1;
+  const bool grows = toBytes > fromBytes;
+  const unsigned ratio = grows ? toBytes / fromBytes : fromBytes / toBytes, bits = log2Floor(ratio);
+  llvm::SmallVector<int64_t, 4> shape(shape_), box(box_), stride(boxStride_);
+  std::vector<std::vector<uint32_t>> bases = bases_;
+  std::vector<uint32_t> &fast = bases[inner];
+  if (grows) {
+    if (fast.size() < bits) return std::nullopt;
+    for (unsigned i = 0; i < bits; ++i)
+      if (fast[i] != uint32_t(1) << i) return std::nullopt;
+    fast.erase(fast.begin(), fast.begin() + bits);
+    shape[inner] /= ratio, box[inner] /= ratio;
+  } else {
+    shape[inner] *= ratio, box[inner] *= ratio;
+  }
+  for (unsigned d = 0; d < rank(); ++d) {
+    if (grows && stride[d] % ratio && shape[d] != box[d]) return std::nullopt;
+    stride[d] = grows ? stride[d] / ratio : stride[d] * ratio;
+    for (uint32_t &basis : bases[d]) {
+      if (grows && basis % ratio) return std::nullopt;
+      basis = grows ? basis / ratio : basis * ratio;
+    }
+  }
+  if (!grows)
+    for (unsigned i = bits; i-- > 0;) fast.insert(fast.begin(), uint32_t(1) << i);
+  if (check(shape, box, bases, stride)) return std::nullopt;
+  return SharedLayout(shape, box, std::move(bases), stride);
+}
+
 } // namespace tlx::layout

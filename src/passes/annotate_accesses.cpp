@@ -15,11 +15,17 @@ using namespace ir;
 
 bool annotateAccesses(Module &module, const features::Target &target, Diagnostics &diagnostics) {
   AxisAnalysis axis(module);
+  bool good = true;
   module.kernel.body.walk([&](Op &op) {
     if (op.is(Opcode::Cmp) && op.result()->type.isTile()) {
       const auto &runs = axis.info(op.result()).constancy;
       if (llvm::any_of(runs, [](int64_t n) { return n > 1; }))
         op.setAttr(Attr::groups, std::vector<int64_t>(runs.begin(), runs.end()));
+    }
+    const bool bulk = op.is(Opcode::AsyncBulkLoad) || op.is(Opcode::AsyncBulkStore);
+    if (bulk && axis.info(op.operand(0)).divisibility[0] % 16) {
+      diagnostics.report(Diag::BulkPointer, op.loc);
+      good = false;
     }
     if (op.is(Opcode::Load) || op.is(Opcode::Store) || op.is(Opcode::AsyncCopy)) {
       unsigned pointer = op.is(Opcode::AsyncCopy) ? 1 : 0;
@@ -31,7 +37,7 @@ bool annotateAccesses(Module &module, const features::Target &target, Diagnostic
       if (vec > whole) op.setAttr(Attr::prefix, int64_t(1));
     }
   });
-  return true;
+  return good;
 }
 
 } // namespace tlx::passes

@@ -94,6 +94,15 @@ struct Assigner {
       if (op.numOperands() > mask) tie(op.operand(0), op.operand(mask));
       break;
     }
+    case Opcode::AsyncCopy:
+      for (unsigned i = 2; i < op.numOperands(); ++i) tie(op.operand(1), op.operand(i));
+      break;
+    case Opcode::LocalGather:
+      tie(op.operand(1), op.result());
+      break;
+    case Opcode::LocalScatter:
+      tie(op.operand(1), op.operand(2));
+      break;
     case Opcode::RequireLayout:
       id(op.result());
       break; // an edge: the operand may have another layout
@@ -324,6 +333,7 @@ struct Assigner {
   }
 
   // --- memory ---------------------------------------------------------------------------------------------------
+  static Value *pointerOf(const Op &access) { return access.operand(access.is(Opcode::AsyncCopy) ? 1 : 0); }
   struct Coalescing {
     TileLayout layout;
     unsigned vector; // elements
@@ -573,15 +583,16 @@ struct Assigner {
     // 3. loads by size, then stores: coalescing
     std::vector<Op *> loads;
     for (Op *op : all)
-      if ((op->is(Opcode::Load) || op->is(Opcode::AtomicRmw) || op->is(Opcode::AtomicCas)) &&
-          op->operand(0)->type.isTile())
+      if ((op->is(Opcode::Load) || op->is(Opcode::AtomicRmw) || op->is(Opcode::AtomicCas) ||
+           op->is(Opcode::AsyncCopy)) &&
+          pointerOf(*op)->type.isTile())
         loads.push_back(op);
     llvm::stable_sort(loads,
-                      [](Op *a, Op *b) { return a->operand(0)->type.elements() > b->operand(0)->type.elements(); });
+                      [](Op *a, Op *b) { return pointerOf(*a)->type.elements() > pointerOf(*b)->type.elements(); });
     for (Op *op : loads)
-      if (!layoutOf(op->operand(0))) {
+      if (!layoutOf(pointerOf(*op))) {
         std::optional<TileLayout> direct = directLayout(*op, axis);
-        assign(op->operand(0), context.unique(direct ? *direct : coalesced(op->operand(0), axis).layout));
+        assign(pointerOf(*op), context.unique(direct ? *direct : coalesced(pointerOf(*op), axis).layout));
       }
     for (Op *op : all)
       if (op->is(Opcode::Store) && op->operand(0)->type.isTile() && !layoutOf(op->operand(0))) {
@@ -595,7 +606,7 @@ struct Assigner {
       }
     // 4. loads from buffers, 16 bytes a thread
     for (Op *op : all)
-      if (op->is(Opcode::LocalLoad) && !layoutOf(op->result()))
+      if ((op->is(Opcode::LocalLoad) || op->is(Opcode::LocalGather)) && !layoutOf(op->result()))
         assign(op->result(), defaultLayout(op->result(), localVector(op->result())));
     // 5. the rest, in program order
     auto defaults = [&](Value *v) {
@@ -614,8 +625,7 @@ struct Assigner {
     for (auto &[op, l] : pinned) restore(*op, l);
     unsigned before = diagnostics.errorCount();
     for (Op *op : all) fixOp(*op);
-    for (Op *op : all)
-      if (op->is(Opcode::LocalAlloc) && !op->result()->type.sharedLayout()) placeBuffer(*op);
+    placeBuffers(module, target, diagnostics);
     for (auto &[op, plan] : asyncDots) makeAsyncDot(module, *op, plan);
     module.properties.layouts = true;
     return diagnostics.errorCount() == before;
@@ -625,80 +635,6 @@ struct Assigner {
   static unsigned localVector(const Value *v) {
     const int64_t part = v->type.shape().back() & -v->type.shape().back();
     return unsigned(std::min<int64_t>(part, 16 / scalarBytes(v->type.element().scalar())));
-  }
-  static void viewsOf(Value *buffer, std::vector<Value *> &views) {
-    views.push_back(buffer);
-    for (const Use &use : buffer->uses())
-      if (use.op->is(Opcode::SubView) || use.op->is(Opcode::LocalTrans) || use.op->is(Opcode::LocalSlice))
-        viewsOf(use.op->result(), views);
-  }
-  static bool byUnit(const Op &op) {
-    return op.is(Opcode::AsyncDescLoad) || op.is(Opcode::AsyncDescStore) || op.is(Opcode::AsyncDot);
-  }
-
-  /// What units read or write has the form of a message; other buffers get a swizzle for their accesses.
-  void placeBuffer(Op &alloc) {
-    std::vector<Value *> views;
-    viewsOf(alloc.result(), views);
-    const Type type = alloc.result()->type;
-    const unsigned bits = 8 * scalarBytes(type.scalar());
-    bool unit = false;
-    std::vector<Layout> accesses;
-    for (Value *view : views)
-      for (const Use &use : view->uses()) {
-        unit |= byUnit(*use.op);
-        const Value *tile = use.op->is(Opcode::LocalLoad)    ? use.op->result()
-                            : use.op->is(Opcode::LocalStore) ? use.op->operand(1)
-                                                             : nullptr;
-        if (tile && view->type.shape() == type.shape()) accesses.push_back(tile->type.layout());
-      }
-    std::optional<layout::SharedLayout> chosen = layout::messageLayout(type.shape(), bits);
-    if (unit && !chosen) {
-      diagnostics.report(Diag::DescriptorBlock, alloc.loc, type.str(), layout::messageProblem(type.shape(), bits));
-      return;
-    }
-    bool sliced = false; // slices cut message layouts, whose boxes they know
-    for (Value *view : views) sliced |= view->def()->is(Opcode::LocalSlice);
-    if (!unit && !(sliced && chosen))
-      chosen = layout::chooseSwizzle(type.shape(), accesses, bits, layout::BankModel{target.sharedBanks});
-    alloc.result()->type =
-        context.buffer(type.scalar(), type.shape(), type.depth(), type.space(), context.unique(*chosen));
-    for (Value *view : llvm::ArrayRef(views).drop_front()) {
-      Op &op = *view->def();
-      const layout::SharedLayout &from = *op.operand(0)->type.sharedLayout();
-      const Type t = view->type;
-      std::optional<layout::SharedLayout> own = from;
-      if (op.is(Opcode::LocalTrans)) own = from.transposed(permOf(op));
-      if (op.is(Opcode::LocalSlice)) {
-        auto offsets =
-            op.listAttr(Attr::offsets); // of each replica: the layout counts from the slice's start, wherever that is
-        for (; own && !offsets.empty(); offsets = offsets.drop_front(t.rank()))
-          own = layout::messageSlice(from, offsets.take_front(t.rank()), t.shape(), bits);
-      }
-      if (!own) {
-        diagnostics.report(Diag::SliceForm, op.loc, t.str());
-        return;
-      }
-      view->type = context.buffer(t.scalar(), t.shape(), t.depth(), t.space(), context.unique(*own));
-    }
-    for (Value *view : views)
-      for (const Use &use : view->uses()) checkUnit(*use.op, use.index);
-  }
-  /// Whether wgmma can read its operand as it lies.
-  void checkUnit(const Op &op, unsigned operand) {
-    if (!op.is(Opcode::AsyncDot)) return;
-    const Type t = op.operand(operand)->type;
-    const unsigned bits = 8 * scalarBytes(t.scalar());
-    const layout::SharedLayout &l = *t.sharedLayout();
-    if (features::matrixDescriptor(operand ? l.transposed({1, 0}) : l, bits)) return;
-    const bool narrow = t.shape().back() * bits < 32 * 8;
-    diagnostics.report(
-        Diag::AsyncDotForm, op.loc,
-        narrow ? llvm::formatv("the rows of {0} are shorter than 32 bytes", t.str()).str()
-               : llvm::formatv("{0} lies with {1} as its contiguous dimension, and {2}-bit operands are read along K "
-                               "only: keep its transpose, and pass local_trans of it",
-                               t.str(), operand ? "N" : "M", bits)
-                     .str());
   }
 
   std::vector<std::pair<Op *, Layout>> pinned;

@@ -135,6 +135,11 @@ struct Checker {
     case Opcode::AsyncDescLoad:
     case Opcode::AsyncDescStore:
       return need(target.tma, "TMA", "; use .load and .store of the descriptor");
+    case Opcode::AsyncDescPrefetch:
+      return need(target.tma, "TMA", "; leave it out");
+    case Opcode::AsyncBulkLoad:
+    case Opcode::AsyncBulkStore:
+      return need(target.tma, "bulk copies", "; use load, store and buffers");
     case Opcode::WarpAny:
       return need(isNvidia, "warp-uniform branches", "; use a reduction over the tile");
     case Opcode::FenceProxy:

@@ -28,7 +28,7 @@ struct Explainer {
     if (v.type.isTile() && v.type.layout())
       values += llvm::formatv("  line {0,4}  {1,-16} {2,-24} {3}\n", op.loc.line, op.info().name, v.type.str(),
                               name(v.type.layout()));
-    if (v.type.isBuffer() && op.is(Opcode::LocalAlloc))
+    if (v.type.isBuffer() && (op.is(Opcode::LocalAlloc) || op.is(Opcode::StorageView)))
       values += llvm::formatv("  line {0,4}  {1,-16} {2,-24} {3}\n", op.loc.line, op.info().name, v.type.str(),
                               v.type.sharedLayout()->str());
   }
@@ -36,6 +36,7 @@ struct Explainer {
   void access(const Op &op) {
     Type buffer = op.operand(0)->type;
     Type tile = op.is(Opcode::LocalLoad) ? op.result()->type : op.operand(1)->type;
+    if (!tile.isTile()) return;
     const layout::TileLayout &regs = *tile.layout();
     const layout::SharedLayout &mem = *buffer.sharedLayout();
     unsigned bits = 8 * scalarBytes(buffer.scalar());

@@ -124,7 +124,12 @@ struct Inserter {
       case Opcode::SubView:
       case Opcode::LocalTrans:
       case Opcode::LocalSlice:
+      case Opcode::LocalReshape:
+      case Opcode::LocalReinterpret:
+      case Opcode::StorageView:
         return usesUnit(use.op->result());
+      case Opcode::AsyncBulkLoad:
+      case Opcode::AsyncBulkStore:
       case Opcode::AsyncDot:
       case Opcode::AsyncDescLoad:
       case Opcode::AsyncDescStore:
@@ -169,17 +174,24 @@ struct Inserter {
   }
 
   Access accessOf(Value *buffer) {
-    int64_t ring = -1;
+    int64_t ring = -1, first = 0, bytes = -1;
     const Op *loop = nullptr;
     while (!buffer->def()->is(Opcode::LocalAlloc)) {
       if (buffer->def()->hasAttr(Attr::ring))
         ring = buffer->def()->intAttr(Attr::ring), loop = buffer->def()->parentOp();
+      if (buffer->def()->is(Opcode::StorageView))
+        first = buffer->def()->intAttr(Attr::offset), bytes = storageBytes(*buffer->def());
       buffer = buffer->def()->operand(0);
     }
     Op *alloc = buffer->def();
-    int64_t at = alloc->intAttr(Attr::offset);
-    return {at,    at + bufferBytes(buffer->type),    ring, int64_t(buffer->type.depth()), loop,
-            alloc, alloc->intAttr(Attr::managed) != 0};
+    const int64_t at = alloc->intAttr(Attr::offset) + first;
+    return {at,
+            at + (bytes < 0 ? bufferBytes(buffer->type) : bytes),
+            ring,
+            int64_t(buffer->type.depth()),
+            loop,
+            alloc,
+            alloc->intAttr(Attr::managed) != 0};
   }
 
   // --- what an op does ---------------------------------------------------------------------------------------------
@@ -200,18 +212,22 @@ struct Inserter {
       e.reads.push_back(accessOf(op.operand(1)));
       break;
     case Opcode::LocalLoad:
+    case Opcode::LocalGather:
       e.reads.push_back(accessOf(op.operand(0)));
       break;
     case Opcode::LocalStore:
+    case Opcode::LocalScatter:
       e.writes.push_back(accessOf(op.operand(0)));
       break;
     case Opcode::AsyncCopy:
       e.writes.push_back(accessOf(op.operand(0))), e.copy = true;
       break;
     case Opcode::AsyncDescLoad:
+    case Opcode::AsyncBulkLoad:
       e.asyncWrites.push_back(accessOf(op.operand(1)));
       break;
     case Opcode::AsyncDescStore:
+    case Opcode::AsyncBulkStore:
       e.asyncReads.push_back(accessOf(op.operand(1)));
       break;
     case Opcode::AsyncDot:

@@ -8,6 +8,8 @@
 //   async_wait {pending = 1}                   async_wait {pending = 1, vmcnt = 4}
 //   barrier                                    barrier {counted = 1}
 //
+// Loads that a program has not waited for when it ends are waited for there.
+//
 // A warp's counter (vmcnt) says how many of its loads have not come back, in order of issue: all but the last n groups are complete if at
 // most as many loads are pending as these n groups have. Where paths differ the smallest number holds; other accesses of global memory
 // are counted by the hardware too, which only makes a wait longer than it must be. Copies that are done through registers, or by some
@@ -16,6 +18,7 @@
 // A barrier while loads may be in flight is `counted`: code generation then waits for the warp's own accesses of shared memory
 // (lgkmcnt), and writes no fence, because the back end's fence waits for all loads. It is an attribute of the IR and no work of code
 // generation because counting follows control flow, and because text shows and tests it.
+#include "ir/builder.h"
 #include "layout/layout.h"
 #include "passes/passes.h"
 
@@ -46,6 +49,7 @@ struct InFlight {
 };
 
 struct Counter {
+  Module &module;
   const features::Target &target;
 
   /// Loads that each warp issues for a copy.
@@ -80,6 +84,16 @@ struct Counter {
       if (pending == 0 && s.open == 0) s.any = false;
       break;
     }
+    case Opcode::Return: // memory of a program that has ended is another's
+      if (s.any) {
+        Builder b(module);
+        b.at(&op);
+        b.loc = op.loc;
+        Op *wait = b.create(Opcode::AsyncWait, {}, {});
+        wait->setAttr(Attr::pending, int64_t(0));
+        wait->setAttr(Attr::vmcnt, int64_t(0));
+      }
+      break;
     case Opcode::Barrier:
       if (s.any) op.setAttr(Attr::counted, int64_t(1));
       break;
@@ -123,7 +137,7 @@ struct Counter {
 bool insertWaits(Module &module, const features::Target &target, Diagnostics &) {
   if (!target.directToLds) return true;
   InFlight s;
-  Counter{target}.run(module.kernel.body, s);
+  Counter{module, target}.run(module.kernel.body, s);
   return true;
 }
 

@@ -93,7 +93,7 @@ struct Lowering {
           ->setAttr(Attr::bytes, t.elements() * int64_t(scalarBytes(t.scalar())));
       llvm::SmallVector<Value *, 8> operands{op.operand(0), buffer, barrier};
       operands.append(op.operands().begin() + 1, op.operands().end());
-      in.create(Opcode::AsyncDescLoad, operands, {});
+      copyEviction(op, *in.create(Opcode::AsyncDescLoad, operands, {}));
       in.yield({});
       b.create(Opcode::BarrierWait, {barrier, phase}, {});
       if (!op.result()->unused()) op.result()->replaceAllUsesWith(b.localLoad(buffer, t.layout()));
@@ -189,6 +189,7 @@ struct Lowering {
     in.loc = op.loc;
     in.atEnd(single->addRegion());
     Op *issued = in.create(Opcode::AsyncDescStore, operands, {});
+    copyEviction(op, *issued);
     in.create(Opcode::AsyncStoreCommit, {}, {});
     in.yield({});
     Op *edge = b.create(Opcode::EdgeStore, operands, {});

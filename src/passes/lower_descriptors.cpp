@@ -57,6 +57,10 @@ public:
     for (Op *op : accesses) // before arguments change places
       for (unsigned i = op->is(Opcode::DescLoad) ? 1 : 2; i < op->numOperands(); ++i)
         if (axis.nonNegative(op->operand(i))) nonNegative.insert({op, i});
+    std::set<std::string> hinted;
+    for (Op *op : accesses) // the hint is TMA's
+      if (op->hasAttr(Attr::eviction) && hinted.insert(op->operand(0)->name).second)
+        diagnostics.report(Diag::DescriptorHint, op->loc, op->operand(0)->name);
     arguments();
     for (Op *op : accesses) lower(*op);
     while (old) module.kernel.body.eraseArg(--old);
@@ -67,7 +71,9 @@ public:
 private:
   bool check(const Op &op, const Value &v) {
     if (!op.is(Opcode::DescLoad) && !op.is(Opcode::DescStore)) {
-      if (target.tma && (op.is(Opcode::AsyncDescLoad) || op.is(Opcode::AsyncDescStore))) return explicitIndex(op, v);
+      if (target.tma &&
+          (op.is(Opcode::AsyncDescLoad) || op.is(Opcode::AsyncDescStore) || op.is(Opcode::AsyncDescPrefetch)))
+        return explicitAccess(op, v);
       if (target.tma) return true;
       diagnostics.report(Diag::CgUnsupported, op.loc, op.info().name, v.type.str(), target.name);
       return false;
@@ -77,8 +83,13 @@ private:
     return false;
   }
 
-  /// Where a block begins that TMA moves because the program says so.
-  bool explicitIndex(const Op &op, const Value &descriptor) {
+  /// Where a block begins that TMA moves because the program says so, and how it combines.
+  bool explicitAccess(const Op &op, const Value &descriptor) {
+    const llvm::StringRef kind = op.strAttr(Attr::reduce), scalar = scalarName(descriptor.type.scalar());
+    if (!kind.empty() && !features::tmaReduces(kind, scalar)) {
+      diagnostics.report(Diag::AsyncDescReduce, op.loc, kind, scalar);
+      return false;
+    }
     const int64_t elements = 16 / scalarBytes(descriptor.type.scalar());
     if (axis.info(op.operand(op.numOperands() - 1)).divisibility[0] % elements == 0) return true;
     diagnostics.report(Diag::AsyncDescIndex, op.loc, descriptor.name, elements);

@@ -49,6 +49,9 @@ struct Lowering {
       case Opcode::BarrierExpect:
       case Opcode::AsyncDescLoad:
       case Opcode::AsyncDescStore:
+      case Opcode::AsyncDescPrefetch:
+      case Opcode::AsyncBulkLoad:
+      case Opcode::AsyncBulkStore:
       case Opcode::AsyncStoreCommit:
       case Opcode::AsyncStoreWait:
         return;

@@ -23,6 +23,8 @@ bool checkTasks(ir::Module &module, const features::Target &target, Diagnostics 
 bool lowerDescriptors(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Chooses matrix instructions for dots and a layout for every tile; inserts convert_layout where uses disagree: assign_layouts.cpp.
 bool assignLayouts(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// Part of it: layouts of the buffers that are written by hand, and of their views: place_buffers.cpp.
+void placeBuffers(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Loops with num_stages and descriptor loads get TMA rings and keep wgmma in flight: pipeline_descriptors.cpp.
 bool pipelineDescriptors(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Accumulators of loops of async_dot start from nothing instead of zeros: accumulators.cpp.
@@ -45,6 +47,8 @@ bool planMemory(ir::Module &module, const features::Target &target, Diagnostics 
 int64_t liveSharedBytes(ir::Module &module, ir::Op &op);
 /// Bytes of a buffer, all slots of a ring.
 int64_t bufferBytes(ir::Type buffer);
+/// From the first byte of a storage_view to its last.
+int64_t storageBytes(const ir::Op &view);
 /// The map that planMemory made, for people.
 std::string memoryMap(const ir::Module &module);
 /// Barriers where accesses of shared memory by different threads meet: insert_barriers.cpp.

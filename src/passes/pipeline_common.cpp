@@ -70,6 +70,10 @@ bool ordersMemory(Block &block) {
   return orders;
 }
 
+void copyEviction(const Op &from, Op &to) {
+  if (from.hasAttr(Attr::eviction)) to.setAttr(Attr::eviction, from.strAttr(Attr::eviction).str());
+}
+
 void waitForStores(Builder &b, bool reads) {
   Op *single = b.create(Opcode::Single, {}, {});
   Builder in(b.module);

@@ -34,6 +34,9 @@ ir::Op *bufferStore(const ir::Op &load);
 /// Whether an atomic in it, or in a region of it, has a memory order: what it acquires, no load may read before it.
 bool ordersMemory(ir::Block &block);
 
+/// The hint of a descriptor's load or store goes on to the TMA operation that does it.
+void copyEviction(const ir::Op &from, ir::Op &to);
+
 /// Waits until the program's bulk stores have read their buffers, or are visible.
 void waitForStores(ir::Builder &b, bool reads);
 

@@ -330,7 +330,7 @@ struct TmaPipeliner {
       in.loc = l.loc;
       llvm::SmallVector<Value *, 8> operands{l.load->operand(0), view(in, l.ring, slot), bars[l.group]};
       for (Value *v : l.load->operands().drop_front()) operands.push_back(mapped(map, v));
-      in.create(Opcode::AsyncDescLoad, operands, {});
+      copyEviction(*l.load, *in.create(Opcode::AsyncDescLoad, operands, {}));
     }
     in.yield({});
   }

@@ -121,13 +121,19 @@ struct LoopPipeliner {
     bool hasDot = false;
     std::vector<Op *> stores;
     const bool ordered = ordersMemory(body);
+    bool groups = false;
     body.walk([&](Op &op) {
+      groups |= op.is(Opcode::AsyncCommit);
       hasDot |= op.is(Opcode::Dot) || op.is(Opcode::AsyncDot);
       if (op.is(Opcode::Store) || op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) stores.push_back(&op);
     });
     slice.block = &body;
     slice.tiles = true;
     std::string why;
+    if (groups) { // waits of both would count the groups of both
+      warn("async_load_commit stands in it, and the copies of a pipeline would be among its groups");
+      return false;
+    }
     for (Op &op : body) {
       if (!op.is(Opcode::Load) || !op.operand(0)->type.isTile()) continue;
       llvm::DenseSet<Value *> seen;

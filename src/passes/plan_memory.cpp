@@ -38,7 +38,8 @@ struct BufferRange {
 };
 
 bool isView(const Op &op) {
-  return op.is(Opcode::SubView) || op.is(Opcode::LocalTrans) || op.is(Opcode::LocalSlice);
+  return op.is(Opcode::SubView) || op.is(Opcode::LocalTrans) || op.is(Opcode::LocalSlice) ||
+         op.is(Opcode::LocalReshape) || op.is(Opcode::LocalReinterpret) || op.is(Opcode::StorageView);
 }
 
 /// What swizzle patterns and barriers need: TMA permutes address bits, so a pattern starts where the address says.
@@ -49,13 +50,21 @@ int64_t alignmentOf(Type t) {
   return messages ? std::max<int64_t>(kAlign, layout::swizzleAlignment(messages->swizzle)) : kAlign;
 }
 
+/// The same for a buffer; of a storage, what its buffers need.
+int64_t alignmentOf(const Value &buffer) {
+  int64_t align = alignmentOf(buffer.type);
+  for (const Use &use : buffer.uses())
+    if (use.op->is(Opcode::StorageView)) align = std::max(align, alignmentOf(use.op->result()->type));
+  return align;
+}
+
 bool needsMemory(const Op &op) {
   return op.is(Opcode::LocalAlloc) || op.is(Opcode::AllocBarriers) || op.hasAttr(Attr::scratch);
 }
 /// What each replica of its task has of it, with what keeps the alignment of the next one's.
 int64_t replicaBytes(const Op &op) {
   if (op.hasAttr(Attr::scratch)) return llvm::alignTo(op.intAttr(Attr::scratch), kAlign);
-  return llvm::alignTo(bufferBytes(op.result()->type), alignmentOf(op.result()->type));
+  return llvm::alignTo(bufferBytes(op.result()->type), alignmentOf(*op.result()));
 }
 int64_t bytesOf(const Op &op) {
   if (replicasOf(op) > 1) return replicaBytes(op) * replicasOf(op);
@@ -74,13 +83,13 @@ struct Lifetimes {
       end[&op] = next++;
     }
   }
-  /// Where somebody has waited for `dot` at the latest: behind it in its block, or behind a loop or branch that passes its result on.
-  unsigned retired(Op &alloc, Op &dot) {
-    unsigned last = position[&dot];
-    for (Op *at = &dot; at; at = at->parentOp()) {
+  /// Where somebody has waited for `issued` at the latest: behind it in its block, or behind a loop or branch around it.
+  unsigned retired(Op &alloc, Op &issued, Opcode wait) {
+    unsigned last = position[&issued];
+    for (Op *at = &issued; at; at = at->parentOp()) {
       for (Op *op = at; op; op = op->next()) {
         last = std::max(last, end[op]);
-        if (op->is(Opcode::AsyncDotWait) && op->intAttr(Attr::pending) == 0) return last;
+        if (op->is(wait) && op->intAttr(Attr::pending) == 0) return last;
       }
       if (at->parent() == alloc.parent()) break;
     }
@@ -93,8 +102,9 @@ struct Lifetimes {
       for (Op *p = use.op->parentOp(); p && p != alloc.parentOp(); p = p->parentOp())
         if (p->is(Opcode::For) || p->is(Opcode::While) || p->is(Opcode::AsyncTasks)) at = std::max(at, end[p]);
       last = std::max(last, at);
-      // A dot in flight reads its operands until its wait.
-      if (use.op->is(Opcode::AsyncDot)) last = std::max(last, retired(alloc, *use.op));
+      // A dot in flight reads its operands until its wait, and a copy writes until then.
+      if (use.op->is(Opcode::AsyncDot)) last = std::max(last, retired(alloc, *use.op, Opcode::AsyncDotWait));
+      if (use.op->is(Opcode::AsyncCopy)) last = std::max(last, retired(alloc, *use.op, Opcode::AsyncWait));
       if (isView(*use.op)) last = std::max(last, lastUse(alloc, use.op->result()));
     }
     return last;
@@ -102,7 +112,7 @@ struct Lifetimes {
   BufferRange rangeOf(Op &op) {
     const unsigned here = position[&op];
     BufferRange r{&op, bytesOf(op), kAlign, here, here};
-    if (!op.hasAttr(Attr::scratch)) r.align = alignmentOf(op.result()->type), r.last = lastUse(op, op.result());
+    if (!op.hasAttr(Attr::scratch)) r.align = alignmentOf(*op.result()), r.last = lastUse(op, op.result());
     // Barriers are never given up, and initialized before anything else: nothing else may have their bytes.
     if (op.is(Opcode::AllocBarriers)) r.first = 0, r.last = ~0u;
     if (Op *task = taskOf(op))
@@ -125,10 +135,14 @@ std::string purposeOf(const Op &alloc) {
     return alloc.is(Opcode::Scan) ? "totals between warps" : "results of an atomic for all threads";
   const Type t = alloc.result()->type;
   if (t.kind() == Type::Kind::Barrier) return llvm::formatv("{0} mbarriers", t.depth());
+  const size_t views =
+      size_t(llvm::count_if(alloc.result()->uses(), [](const Use &u) { return u.op->is(Opcode::StorageView); }));
+  if (views) return llvm::formatv("storage of {0} buffer{1}", views, views == 1 ? "" : "s");
   llvm::SmallVector<const Op *, 8> users;
   usersOf(alloc.result(), users);
   auto used = [&](Opcode opcode) { return llvm::any_of(users, [&](const Op *op) { return op->is(opcode); }); };
   const char *what = used(Opcode::AsyncDescLoad)    ? "blocks that TMA loads"
+                     : used(Opcode::AsyncBulkLoad)  ? "what bulk copies load"
                      : used(Opcode::AsyncDescStore) ? "a block on its way to desc.store"
                      : used(Opcode::AsyncCopy)      ? "loads straight into shared memory"
                      : t.depth() > 1                ? "loads through registers"
@@ -138,10 +152,21 @@ std::string purposeOf(const Op &alloc) {
 }
 
 std::string line(const BufferRange &b) {
-  return llvm::formatv("\n  {0,8} .. {1,8}  {2}  {3} (line {4})", b.offset, b.offset + b.bytes,
-                       b.alloc->hasAttr(Attr::scratch) ? std::string(b.alloc->info().name)
-                                                       : b.alloc->result()->type.str(),
-                       purposeOf(*b.alloc), b.alloc->loc.line);
+  std::string out =
+      llvm::formatv("\n  {0,8} .. {1,8}  {2}  {3} (line {4})", b.offset, b.offset + b.bytes,
+                    b.alloc->hasAttr(Attr::scratch) ? std::string(b.alloc->info().name) : b.alloc->result()->type.str(),
+                    purposeOf(*b.alloc), b.alloc->loc.line);
+  if (b.alloc->is(Opcode::LocalAlloc))
+    for (const Use &use : b.alloc->result()->uses()) {
+      if (!use.op->is(Opcode::StorageView)) continue;
+      const Op &view = *use.op;
+      const int64_t first = b.offset + view.intAttr(Attr::offset), group = view.intAttr(Attr::group),
+                    slots = view.result()->type.depth() / group;
+      out += llvm::formatv("\n  {0,8} .. {1,8}    {2}", first, first + storageBytes(view), view.result()->type.str());
+      if (slots > 1) out += llvm::formatv("  {0} every {1} bytes", group, view.intAttr(Attr::stride));
+      out += llvm::formatv(" (line {0})", view.loc.line);
+    }
+  return out;
 }
 
 } // namespace
@@ -149,6 +174,12 @@ std::string line(const BufferRange &b) {
 int64_t bufferBytes(Type t) {
   if (t.kind() == Type::Kind::Barrier) return kBarrierBytes * t.depth();
   return (t.sharedLayout() ? t.sharedLayout()->elements() : t.elements()) * scalarBytes(t.scalar()) * t.depth();
+}
+
+int64_t storageBytes(const Op &view) {
+  const Type t = view.result()->type;
+  const int64_t group = view.intAttr(Attr::group), bytes = bufferBytes(t) / t.depth();
+  return (t.depth() / group - 1) * view.intAttr(Attr::stride) + group * bytes;
 }
 
 int64_t liveSharedBytes(Module &module, Op &at) {

@@ -283,6 +283,8 @@ public:
   void tmaLoad(uint8_t *destination, uint8_t *barrier, const uint8_t *map, const int32_t *at, unsigned rank,
                uint32_t site);
   void tmaStore(BulkKind kind, uint8_t *source, const uint8_t *map, const int32_t *at, unsigned rank, uint32_t site);
+  void bulkLoad(uint8_t *destination, uint8_t *barrier, uint8_t *source, uint32_t bytes, uint32_t site);
+  void bulkStore(uint8_t *destination, uint8_t *source, uint32_t bytes, uint32_t site);
   void tmaPrefetch(const uint8_t *map, const int32_t *at, unsigned rank, uint32_t site);
   void bulkCommit(uint32_t site);
   void bulkWait(uint32_t keep, bool readOnly, uint32_t site);
@@ -381,6 +383,11 @@ private:
   bool checkBox(const TensorMap &map, const int32_t *at, const uint8_t *address, const char *what, uint32_t site,
                 uint32_t &offset, uint32_t &bytes);
   bool checkShared(Cta &cta, uint32_t offset, uint32_t bytes, bool write, const char *what, uint32_t site);
+  bool checkBulk(const uint8_t *global, const uint8_t *shared, uint32_t bytes, uint32_t site);
+  void issueLoad(const TensorMap &map, const int32_t *at, uint32_t offset, uint32_t bytes, uint8_t *barrier,
+                 const char *what, uint32_t site);
+  void issueStore(const TensorMap &map, const int32_t *at, uint32_t offset, uint32_t bytes, BulkKind kind,
+                  const char *what, uint32_t site);
   void arrive(TmaLoad &load);
   void readSource(BulkStore &store, Cta &cta);
   void writeResult(BulkStore &store);

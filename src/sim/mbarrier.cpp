@@ -379,6 +379,7 @@ void proxyFence(uint32_t site) {
 }
 // Memory is sequentially consistent here, and what orders threads are barriers and mbarriers.
 void otherFence(uint32_t) {}
+void pin(uint32_t, uint8_t *, uint32_t) {}
 
 uint32_t elect(uint32_t site) {
   const uint64_t live = engine().current->warp->live;
@@ -400,6 +401,7 @@ const Symbol kSymbols[] = {
     symbol("tlx.nv.fence.mbarrier.init", otherFence),
     symbol("tlx.nv.fence.proxy.async", proxyFence),
     symbol("tlx.nv.fence.proxy.async.global", otherFence),
+    symbol("tlx.nv.pin", pin),
     symbol("tlx.nv.fence.acq.rel.cta", otherFence),
     symbol("tlx.nv.fence.acq.rel.gpu", otherFence),
     symbol("tlx.nv.fence.acq.rel.sys", otherFence),

@@ -147,17 +147,23 @@ void Engine::tmaLoad(uint8_t *destination, uint8_t *barrierAddress, const uint8_
   const TensorMap *map = checkMap(mapAddress, rank, site);
   uint32_t offset, bytes;
   if (!map || !checkBox(*map, at, destination, "destination", site, offset, bytes)) return;
-  Mbarrier *b = barrierOf(barrierAddress, "a TMA load will arrive at", site);
+  issueLoad(*map, at, offset, bytes, barrierAddress, "TMA load", site);
+}
+
+void Engine::issueLoad(const TensorMap &map, const int32_t *at, uint32_t offset, uint32_t bytes,
+                       uint8_t *barrierAddress, const char *what, uint32_t site) {
+  const std::string article = std::string("a ") + what;
+  Mbarrier *b = barrierOf(barrierAddress, (article + " will arrive at").c_str(), site);
   if (!b) return;
   Cta &c = cta();
   Units &units = *c.units;
-  checkShared(c, offset, bytes, true, "TMA load", site);
+  checkShared(c, offset, bytes, true, what, site);
   if (uint32_t stamp = unfencedWrite(units, units.clocks[current->warp->index].fenced, offset, bytes))
-    missingProxyFence(stamp, "a TMA load overwrites bytes", offset, site);
+    missingProxyFence(stamp, (article + " overwrites bytes").c_str(), offset, site);
   if (checkRaces)
     raceWrite(c, offset, bytes, current->warp->index,
-              {WriteMark::kLoads + units.barrierAt[b->offset], uint32_t(b->phase), site}, "TMA load", site);
-  forEachRow(*map, at, [&](uint32_t, uintptr_t address, uint32_t, uint32_t n) {
+              {WriteMark::kLoads + units.barrierAt[b->offset], uint32_t(b->phase), site}, what, site);
+  forEachRow(map, at, [&](uint32_t, uintptr_t address, uint32_t, uint32_t n) {
     if (n) globalAccess(reinterpret_cast<uint8_t *>(address), wholeRow(n, AccessFlags::kRead), site);
   });
   uint8_t *shadow = c.shadow.data() + offset;
@@ -167,8 +173,8 @@ void Engine::tmaLoad(uint8_t *destination, uint8_t *barrierAddress, const uint8_
 
   b->loads.push_back(std::make_unique<TmaLoad>());
   TmaLoad &load = *b->loads.back();
-  load.map = *map;
-  std::copy(at, at + rank, load.at);
+  load.map = map;
+  std::copy(at, at + map.rank, load.at);
   load.offset = offset;
   load.bytes = bytes;
   load.barrier = units.barrierAt[b->offset];
@@ -319,40 +325,45 @@ void Engine::tmaStore(BulkKind kind, uint8_t *source, const uint8_t *mapAddress,
     return report(FindingKind::InvalidOperation, site,
                   "a TMA store takes no negative coordinate, and that of dimension " + std::to_string(negative - at) +
                       " (the innermost is 0) is " + std::to_string(*negative));
+  issueStore(*map, at, offset, bytes, kind, "TMA store", site);
+}
+
+void Engine::issueStore(const TensorMap &map, const int32_t *at, uint32_t offset, uint32_t bytes, BulkKind kind,
+                        const char *what, uint32_t site) {
   Thread &t = *current;
   Cta &c = cta();
   Units &units = *c.units;
-  checkShared(c, offset, bytes, false, "TMA store", site);
+  checkShared(c, offset, bytes, false, what, site);
   if (uint32_t stamp = unfencedWrite(units, units.clocks[t.warp->index].fenced, offset, bytes))
-    missingProxyFence(stamp, "a TMA store reads bytes", offset, site);
-  if (checkRaces) raceSource(c, offset, bytes, t.warp->index, "TMA store", site);
+    missingProxyFence(stamp, (std::string("a ") + what + " reads bytes").c_str(), offset, site);
+  if (checkRaces) raceSource(c, offset, bytes, t.warp->index, what, site);
   // What falls outside the tensor need not be written.
-  const uint32_t pitch = rowBytes(*map);
+  const uint32_t pitch = rowBytes(map);
   uint32_t unwritten = 0;
   bool cut = false; // a row at its end
-  forEachRow(*map, at, [&](uint32_t r, uintptr_t address, uint32_t first, uint32_t n) {
+  forEachRow(map, at, [&](uint32_t r, uintptr_t address, uint32_t first, uint32_t n) {
     if (!n) return;
     cut |= first + n < pitch;
     const uint32_t flags = AccessFlags::kWrite | (kind == BulkKind::Store ? 0 : AccessFlags::kRead);
     globalAccess(reinterpret_cast<uint8_t *>(address), wholeRow(n, flags), site);
     for (uint32_t i = first; i < first + n; ++i)
-      unwritten += c.shadow[swizzled(offset + r * pitch + i, map->swizzle)] == kUnwritten;
+      unwritten += c.shadow[swizzled(offset + r * pitch + i, map.swizzle)] == kUnwritten;
   });
   // As measured on an H200: the last 16 bytes of a row are written whole.
-  const uint64_t row = map->shape[0] * map->elementBytes, past = row % 16 ? 16 - row % 16 : 0;
+  const uint64_t row = map.shape[0] * map.elementBytes, past = row % 16 ? 16 - row % 16 : 0;
   if (cut && past)
     report(FindingKind::InvalidOperation, site,
            "rows of the tensor have " + countText(row, "byte") +
                ", no multiple of 16: a TMA store to the end of a row writes " + countText(past, "byte") + " behind it");
   if (unwritten)
     report(FindingKind::UninitializedRead, site,
-           "uninitialized read: " + countText(unwritten, "byte") + " of the source of a TMA store at shared offset " +
-               std::to_string(offset) + " were never written");
+           "uninitialized read: " + countText(unwritten, "byte") + " of the source of a " + what +
+               " at shared offset " + std::to_string(offset) + " were never written");
   for (uint32_t i = offset / 16; i < (offset + bytes) / 16; ++i) ++units.readers[i];
 
   BulkStore &store = t.stores.emplace_back();
-  store.map = *map;
-  std::copy(at, at + rank, store.at);
+  store.map = map;
+  std::copy(at, at + map.rank, store.at);
   store.offset = offset;
   store.bytes = bytes;
   store.group = t.bulkGroups;
@@ -399,6 +410,50 @@ void Engine::releaseSource(BulkStore &store, Cta &cta) {
   for (uint32_t i = store.offset / 16; i < (store.offset + store.bytes) / 16; ++i) --cta.units->readers[i];
 }
 
+// --- bulk copies: boxes of rows of 16 bytes, without a tensor map of the program's
+
+namespace {
+TensorMap rowsOf(const uint8_t *global, uint32_t bytes) {
+  TensorMap map;
+  map.rank = 2;
+  map.base = reinterpret_cast<uintptr_t>(global);
+  map.shape[0] = map.strides[0] = map.box[0] = 16;
+  map.shape[1] = map.box[1] = bytes / 16;
+  return map;
+}
+constexpr int32_t kStart[2] = {0, 0};
+} // namespace
+
+bool Engine::checkBulk(const uint8_t *global, const uint8_t *shared, uint32_t bytes, uint32_t site) {
+  const int64_t from = shared - cta().shared;
+  if (!hopper)
+    report(FindingKind::InvalidOperation, site, "this target has no bulk copies");
+  else if (bytes == 0 || bytes % 16)
+    report(FindingKind::InvalidOperation, site,
+           "a bulk copy of " + countText(bytes, "byte") + ": it moves a multiple of 16");
+  else if (from < 0 || uint64_t(from) + bytes > program.sharedBytes)
+    report(FindingKind::OutOfBounds, site,
+           "out of bounds: a bulk copy" + placeText(bytes, from) + " of " + countText(program.sharedBytes, "byte"));
+  else if (from % 16 || reinterpret_cast<uintptr_t>(global) % 16)
+    report(FindingKind::Misaligned, site, "misaligned: both sides of a bulk copy need an alignment of 16");
+  else
+    return true;
+  return false;
+}
+
+void Engine::bulkLoad(uint8_t *destination, uint8_t *barrier, uint8_t *source, uint32_t bytes, uint32_t site) {
+  onSync(SyncKind::AsyncIssue, 0, site);
+  if (checkBulk(source, destination, bytes, site))
+    issueLoad(rowsOf(source, bytes), kStart, uint32_t(destination - cta().shared), bytes, barrier, "bulk load", site);
+}
+
+void Engine::bulkStore(uint8_t *destination, uint8_t *source, uint32_t bytes, uint32_t site) {
+  onSync(SyncKind::AsyncIssue, 0, site);
+  if (checkBulk(destination, source, bytes, site))
+    issueStore(rowsOf(destination, bytes), kStart, uint32_t(source - cta().shared), bytes, BulkKind::Store,
+               "bulk store", site);
+}
+
 void Engine::tmaPrefetch(const uint8_t *map, const int32_t *, unsigned rank, uint32_t site) {
   checkMap(map, rank, site);
 }
@@ -443,6 +498,12 @@ template <typename... C> struct Tma {
 void prefetchMap(const uint8_t *map, uint32_t site) {
   engine().tmaPrefetch(map, nullptr, 0, site);
 }
+void load(uint8_t *to, uint8_t *barrier, uint8_t *from, uint32_t bytes, uint64_t, uint32_t site) {
+  engine().bulkLoad(to, barrier, from, bytes, site);
+}
+void store(uint8_t *to, uint8_t *from, uint32_t bytes, uint64_t, uint32_t site) {
+  engine().bulkStore(to, from, bytes, site);
+}
 void commit(uint32_t site) {
   engine().bulkCommit(site);
 }
@@ -469,6 +530,8 @@ const Symbol kSymbols[] = {
     TMA("4d", int32_t, int32_t, int32_t, int32_t),
     TMA("5d", int32_t, int32_t, int32_t, int32_t, int32_t),
     symbol("tlx.nv.tma.prefetch.map", prefetchMap),
+    symbol("tlx.nv.bulk.load", load),
+    symbol("tlx.nv.bulk.store", store),
     symbol("tlx.nv.bulk.commit", commit),
     symbol("tlx.nv.bulk.wait", wait),
     symbol("tlx.nv.bulk.wait.read", waitRead),

@@ -213,6 +213,7 @@ Value *expand(Expansion &e) {
     return nullptr;
   }
   if (expandTma(e)) return nullptr;
+  if (name == "tlx.nv.pin") return expandPin(e), nullptr;
   if (name == "tlx.nv.wgmma.retire") return expandWgmmaRetire(e), nullptr;
   if (name.starts_with("tlx.nv.wgmma.")) return expandWgmma(e), nullptr;
   if (name == "tlx.smem.base") return sharedWindow(*e.call->getModule());

@@ -22,5 +22,6 @@ void markTensorMaps(llvm::Function &kernel);
 /// tlx.nv.wgmma.{ss,rs}.*
 void expandWgmma(Expansion &e);
 void expandWgmmaRetire(Expansion &e);
+void expandPin(Expansion &e);
 
 } // namespace tlx::target::nvidia

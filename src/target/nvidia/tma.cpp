@@ -38,8 +38,25 @@ const Copy kCopies[] = {
 #undef TLX_RANKS
 } // namespace
 
+/// Copies of bytes, without a tensor map.
+static void expandBulkCopy(Expansion &e) {
+  std::optional<uint64_t> hint = e.constant(e.call->arg_size() - 1);
+  if (!require(e, &features::Target::tma) || !hint) return;
+  SmallVector<Value *, 8> args(e.call->args());
+  if (e.name() == "tlx.nv.bulk.store") {
+    args.push_back(e.b.getInt1(*hint != 0));
+    e.intrinsic(Intrinsic::nvvm_cp_async_bulk_shared_cta_to_global, args);
+    return;
+  }
+  args[0] = e.b.CreateIntToPtr(e.b.CreatePtrToInt(args[0], e.b.getInt64Ty()), e.b.getPtrTy(7));
+  args.insert(args.end() - 1, e.b.getInt16(0)); // no multicast
+  args.append({e.b.getFalse(), e.b.getInt1(*hint != 0)});
+  e.intrinsic(Intrinsic::nvvm_cp_async_bulk_global_to_shared_cluster, args);
+}
+
 bool expandTma(Expansion &e) {
   StringRef name = e.name();
+  if (name == "tlx.nv.bulk.load" || name == "tlx.nv.bulk.store") return expandBulkCopy(e), true;
   if (!name.consume_front("tlx.nv.tma.")) return false;
   auto [direction, rank] = name.rsplit('.'); // "load", "2d"
   for (const Copy &copy : kCopies) {

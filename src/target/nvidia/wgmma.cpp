@@ -180,6 +180,24 @@ void expandWgmma(Expansion &e) {
   callAsm(e, acc, text + " }", reads, more, constraints);
 }
 
+// ptxas hoists a wait above what was computed before it. It moves none across a branch that it cannot decide, to a loop that it cannot make
+// predicates of: taken only for one word of 2^32, and left after a few reads. The vote makes the branch uniform; without it there would be a
+// point where the warp meets again.
+void expandPin(Expansion &e) {
+  if (!require(e, &features::Target::wgmma)) return;
+  const std::string text = "{ .reg .pred p, q; .reg .b32 n, x; setp.eq.b32 p, $0, 2143211930; "
+                           "vote.sync.any.pred p, p, 0xffffffff; @!p bra DONE; mov.b32 n, 4; "
+                           "AGAIN: ld.volatile.shared.b32 x, [$1]; sub.s32 n, n, 1; setp.ne.s32 q, n, 0; "
+                           "setp.eq.and.b32 q, x, 2147483647, q; @q bra AGAIN; DONE: }";
+  Type *types[] = {e.arg(0)->getType(), e.b.getInt64Ty()};
+  Value *address = e.b.CreatePtrToInt(e.arg(1), e.b.getInt64Ty());
+  CallInst *call = e.b.CreateCall(
+      InlineAsm::get(FunctionType::get(e.b.getVoidTy(), types, false), text, "r,l", /*hasSideEffects=*/true),
+      {e.arg(0), address});
+  call->setConvergent();
+  call->setDoesNotThrow();
+}
+
 void expandWgmmaRetire(Expansion &e) {
   if (!require(e, &features::Target::wgmma)) return;
   std::optional<uint64_t> registers = e.constant(1);

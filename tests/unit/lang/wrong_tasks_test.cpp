@@ -129,8 +129,7 @@ TEST_CASE("barriers and asynchronous operations") {
     {"let x = async_dot_wait(9, acc);", 3, 24, 25, "the number of products that may be in flight is from 0 to 7, not 9"},
     {"let x = warp_any(acc);", 3, 18, 21, "warp_any takes a tile of i1, like a comparison of tiles, not f32[64, 64]"},
     {"let x = warp_any(c);", 3, 18, 19, "warp_any needs a tile, not i1"},
-    {"async_load(p, one);", 3, 1, 11,
-     "'async_load' is not supported by this version; write a loop with num_stages = …, and the compiler makes the copies, or use async_descriptor_load"},
+    {"async_load_wait_group(0);", 3, 1, 22, "'async_load_wait_group' is not supported by this version; write async_load_wait(n)"},
   };
   for (const Wrong &wrong : table) check(wrong, around(wrong.text));
 }

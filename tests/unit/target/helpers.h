@@ -102,6 +102,8 @@ inline std::unique_ptr<llvm::Module> kernelOf(llvm::LLVMContext &context, const 
       args.push_back(b.CreateICmpSGT(n, b.getInt32(position)));
     else if (t->isIntegerTy(32) && constants)
       args.push_back(b.getInt32(position == 1 ? 1 : 64));
+    else if (t->isIntegerTy(64) && constants)
+      args.push_back(b.getInt64(0x1000000000000000));
     else if (t->isIntegerTy(32))
       args.push_back(b.CreateAdd(n, b.getInt32(position)));
     else
@@ -120,8 +122,8 @@ inline std::unique_ptr<llvm::Module> kernelOf(llvm::LLVMContext &context, const 
 
 inline bool takesConstants(llvm::StringRef name) {
   return name == "tlx.nv.bar.sync" || name == "tlx.nv.bar.arrive" || name == "tlx.nv.cp.async.wait" ||
-         name == "tlx.nv.bulk.wait" || name == "tlx.nv.bulk.wait.read" || name == "tlx.nv.wgmma.wait" ||
-         name == "tlx.amd.s.waitcnt";
+         name == "tlx.nv.bulk.wait" || name == "tlx.nv.bulk.load" || name == "tlx.nv.bulk.store" ||
+         name == "tlx.nv.bulk.wait.read" || name == "tlx.nv.wgmma.wait" || name == "tlx.amd.s.waitcnt";
 }
 
 } // namespace tlx::test

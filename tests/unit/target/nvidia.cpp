@@ -82,10 +82,13 @@ const Expected kExpected[] = {
     {"tlx.nv.fence.acq.rel.gpu", "fence.acq_rel.gpu;"},
     {"tlx.nv.fence.acq.rel.sys", "fence.acq_rel.sys;"},
     {"tlx.nv.bar.arrive", "arrive \t1, 64;"},
+    {"tlx.nv.bulk.load", "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint", true},
+    {"tlx.nv.bulk.store", "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint", true},
     {"tlx.nv.bulk.commit", "cp.async.bulk.commit_group;", true},
     {"tlx.nv.bulk.wait", "cp.async.bulk.wait_group \t1;", true},
     {"tlx.nv.bulk.wait.read", "cp.async.bulk.wait_group.read \t1;", true},
     {"tlx.nv.wgmma.fence", "wgmma.fence.sync.aligned;", true},
+    {"tlx.nv.pin", "vote.sync.any.pred p, p, 0xffffffff; @!p bra DONE;", true},
     {"tlx.nv.wgmma.commit", "wgmma.commit_group.sync.aligned;", true},
     {"tlx.nv.wgmma.wait", "wgmma.wait_group.sync.aligned \t1;", true},
 };
