@@ -13,7 +13,15 @@
 // everything that needs shared memory is there to be seen.
 //
 // Captures. The warps of a task did not run what stands outside: numbers that are computed there from arguments are computed again in the
-// task, and so are views of buffers.
+// task, and so are views of buffers. What they cannot compute again (it was read from memory, or comes out of a loop or branch) the kernel's own
+// warps put into shared memory before the region, where all warps meet:
+//
+//   %1 = load %p : i32                                  %1 = load %p : i32
+//   async_tasks {                                       %2 = local_alloc : buffer<i32[1], 1, smem>
+//     task { … }                                        local_store %2, %1
+//     task { … %1 … }                            ->     async_tasks {
+//                                                         task { … }
+//                                                         task { %3 = local_load %2 : i32 … %3 …
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -121,16 +129,37 @@ struct Lowering {
     return (!v.def() && v.block() == &module.kernel.body) ||
            (v.def() && (v.def()->is(Opcode::LocalAlloc) || v.def()->is(Opcode::AllocBarriers)));
   }
-  Value *again(Value *v, Builder &b, llvm::DenseMap<Value *, Value *> &map, const Op &user) {
+  llvm::DenseMap<std::pair<Value *, Op *>, Value *> mailboxes; // by value and region
+  /// The buffer that holds a number or pointer for the tasks of a region.
+  Value *mailbox(Value *v, Op &tasks) {
+    Value *&box = mailboxes[{v, &tasks}];
+    if (box) return box;
+    Builder b(module);
+    b.at(&tasks);
+    b.loc = tasks.loc;
+    const Scalar stored = v->type.isPointer() ? Scalar::I64 : v->type.scalar();
+    box = b.localAlloc(stored, {1}, 1, module.context.unique(layout::SharedLayout::rowMajor({1}, {0})));
+    Value *bits = v->type.isPointer() ? b.create(Opcode::Bitcast, v, b.i64())->result() : v;
+    b.create(Opcode::LocalStore, {box, bits}, {});
+    return box;
+  }
+  Value *handedOver(Value *v, Builder &b, Op &tasks) {
+    const Type type = v->type;
+    Value *box = mailbox(v, tasks);
+    Value *read = b.create(Opcode::LocalLoad, box, module.context.scalar(box->type.scalar()))->result();
+    return type.isPointer() ? b.create(Opcode::Bitcast, read, type)->result() : read;
+  }
+  Value *again(Value *v, Builder &b, llvm::DenseMap<Value *, Value *> &map, const Op &user, Op &tasks) {
     if (isShared(*v)) return v;
     if (auto it = map.find(v); it != map.end()) return it->second;
     Op *def = v->def();
     if (!def || !def->has(Pure) || def->has(Collective) || def->numRegions()) {
+      if ((v->type.isScalar() || v->type.isPointer()) && !differs(v)) return map[v] = handedOver(v, b, tasks);
       diagnostics.report(Diag::TaskCapture, user.loc);
       return nullptr;
     }
     for (Value *operand : def->operands())
-      if (Value *copy = again(operand, b, map, user))
+      if (Value *copy = again(operand, b, map, user, tasks))
         map[operand] = copy;
       else
         return nullptr;
@@ -148,7 +177,7 @@ struct Lowering {
       for (unsigned i = 0; i < op->numOperands(); ++i) {
         Value *v = op->operand(i);
         if (isShared(*v) || isInside(*v, task)) continue;
-        Value *copy = again(v, b, map, *op);
+        Value *copy = again(v, b, map, *op, *task.parentOp());
         if (!copy) return;
         op->setOperand(i, copy);
       }
