@@ -482,7 +482,7 @@ TLX_API void tlx_report_release(tlx_report *report);
 TLX_API size_t tlx_report_count(const tlx_report *report);
 /** The findings for people, one a line: "file:line:col: message (thread, program)". */
 TLX_API const char *tlx_report_text(const tlx_report *report);
-/** The findings as a JSON array of {"kind", "message", "file", "line", "column", "thread", "warp", "program", "count"}. */
+/** The findings as a JSON array of {"kind", "message", "file", "line", "column", "thread", "warp", "task", "program", "count"}. */
 TLX_API const char *tlx_report_json(const tlx_report *report);
 /** What the kernel's device_print wrote. */
 TLX_API const char *tlx_report_printed(const tlx_report *report);

@@ -28,6 +28,7 @@ std::unique_ptr<llvm::Module> Generator::run() {
   emitBlock(module.kernel.body);
   if (!b.GetInsertBlock()->getTerminator()) b.CreateRetVoid();
   emitWorkers();
+  describeForReports();
   metadata.sharedBytes = module.kernel.sharedBytes;
   function->addFnAttr("tlx.shared-bytes", std::to_string(metadata.sharedBytes));
   if (debug) debug->finalize();
@@ -58,6 +59,8 @@ bool Generator::makeKernel() {
   metadata.facts = kernel.facts;
   metadata.args.clear();
   metadata.hidden.clear();
+  metadata.tasks.clear();
+  metadata.shared.clear();
 
   SmallVector<llvm::Type *, 16> types;
   SmallVector<unsigned, 4> firstParam, mapParams; // of the function, by argument
@@ -185,15 +188,17 @@ void Generator::makeDebugInfo() {
   subprogram = debug->createFunction(unit, module.kernel.name, metadata.symbol, file, loc.line, type, loc.line,
                                      DINode::FlagZero, DISubprogram::SPFlagDefinition | DISubprogram::SPFlagOptimized);
   function->setSubprogram(subprogram);
-  fileScopes[loc.file] = subprogram;
+  fileScopes[{loc.file, 0}] = subprogram;
 }
 
 DebugLoc Generator::debugLoc(Loc loc) {
   if (!subprogram) return DebugLoc();
   if (!loc.known()) return DILocation::get(context, 0, 0, subprogram);
-  // Code of another file (an imported function, inlined by the elaborator) stands in a scope that names the file.
-  DIScope *&scope = fileScopes[loc.file];
-  if (!scope) scope = debug->createLexicalBlockFile(subprogram, makeFile(*debug, StringRef(sources.name(loc.file))));
+  // Code of another file (an imported function, inlined by the elaborator) stands in a scope that names the file. The discriminator says in
+  // which async_tasks the code stands; with the warp it names the task (sim/instrument.cpp).
+  DIScope *&scope = fileScopes[{loc.file, region}];
+  if (!scope)
+    scope = debug->createLexicalBlockFile(subprogram, makeFile(*debug, StringRef(sources.name(loc.file))), region);
   return DILocation::get(context, loc.line, loc.col, scope);
 }
 

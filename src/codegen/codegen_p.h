@@ -63,6 +63,7 @@ private:
 
   // --- tasks.cpp: warps that run different code
   void emitAsyncTasks(const ir::Op &op);
+  void describeForReports();
   void emitTask(const ir::Op &task, bool followed);
   void emitWorkers();
   void emitNamedBarrier(const ir::Op &op);
@@ -354,7 +355,8 @@ private:
 
   std::unique_ptr<llvm::DIBuilder> debug;
   llvm::DISubprogram *subprogram = nullptr;
-  llvm::DenseMap<uint32_t, llvm::DIScope *> fileScopes;
+  llvm::DenseMap<std::pair<uint32_t, unsigned>, llvm::DIScope *> fileScopes; // by file and region
+  unsigned region = 0; // inside of a task: the number of its async_tasks, from 1
 
   llvm::BumpPtrAllocator arena;
   llvm::DenseMap<const ir::Value *, Regs> values;

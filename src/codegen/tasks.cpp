@@ -17,7 +17,7 @@ using ir::Attr;
 using ir::Opcode;
 
 namespace {
-constexpr unsigned kNamedBarriers = 16;
+constexpr unsigned kNamedBarriers = 16, kBarrierBytes = 8;
 
 /// Something stands behind it that needs the end of all tasks.
 bool isFollowed(const ir::Op &tasks) {
@@ -27,6 +27,31 @@ const ir::Op &defaultTask(const ir::Op &tasks) {
   return *tasks.body().front();
 }
 } // namespace
+
+/// Names for reports: of warps, and of bytes.
+void Generator::describeForReports() {
+  for (unsigned r = 0; r < taskRegions.size(); ++r) {
+    unsigned number = 0;
+    for (const ir::Op &task : taskRegions[r]->body()) {
+      if (!task.is(Opcode::Task)) continue;
+      std::string name = task.strAttr(Attr::name).str();
+      if (name.empty()) name = "task " + std::to_string(number);
+      if (task.hasAttr(Attr::replica)) name += "[" + std::to_string(task.intAttr(Attr::replica)) + "]";
+      metadata.tasks.push_back({name, r, unsigned(task.intAttr(Attr::start)), unsigned(task.intAttr(Attr::warps))});
+      ++number;
+    }
+  }
+  const_cast<ir::Block &>(module.kernel.body).walk([&](ir::Op &op) {
+    if (!(op.is(Opcode::LocalAlloc) || op.is(Opcode::AllocBarriers)) || op.result()->name.empty()) return;
+    const ir::Type type = op.result()->type;
+    const bool barriers = op.is(Opcode::AllocBarriers);
+    if (!barriers && !type.sharedLayout()) return; // code generation refuses it
+    const unsigned slot =
+        barriers ? kBarrierBytes : unsigned(type.sharedLayout()->elements()) * ir::scalarBytes(type.scalar());
+    metadata.shared.push_back(
+        {op.result()->name, unsigned(op.intAttr(Attr::offset)), slot * type.depth(), type.depth(), barriers});
+  });
+}
 
 unsigned Generator::freeBarrier() {
   for (unsigned id = 0; id < kNamedBarriers; ++id)
@@ -65,6 +90,7 @@ void Generator::emitTask(const ir::Op &task, bool followed) {
                  replicas = ir::replicasOf(task);
   const bool issuer = task.intAttr(Attr::issuer) != 0 && warps > 1;
   const int64_t budget = task.intAttr(Attr::registers), launch = features::launchRegisters(metadata.numWarps);
+  region = unsigned(llvm::find(taskRegions, task.parentOp()) - taskRegions.begin()) + 1;
   b.SetCurrentDebugLocation(debugLoc(task.loc));
   changeRegisters(launch, budget);
   if (start || issuer) {
@@ -92,6 +118,7 @@ void Generator::emitTask(const ir::Op &task, bool followed) {
   }
   b.SetCurrentDebugLocation(debugLoc(task.loc));
   if (followed) changeRegisters(budget, launch);
+  region = 0;
 }
 
 void Generator::emitAsyncTasks(const ir::Op &op) {

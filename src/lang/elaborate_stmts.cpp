@@ -176,6 +176,10 @@ void Elaborator::bindPattern(const Pattern &target, Val val, Loc loc, bool isVar
       v = fits(v, type, loc) ? convertConst(v, type) : Val::poison();
     }
     if (!isVar) {
+      // The name stands in reports of the simulator.
+      if (v.isBuffer() || v.isBarrier())
+        if (ir::Value *memory = v.v; memory && memory->def() && memory->name.empty() && !memory->def()->numOperands())
+          memory->name = name.text;
       define(name, {.val = std::move(v)});
       continue;
     }

@@ -37,7 +37,8 @@ constexpr unsigned kParamAlign = 128; // of the parameter buffer: tensor maps ne
 struct Site {
   std::string file;
   uint32_t line = 0, col = 0;
-  std::string what; // "load", "tlx.nv.bar.sync"
+  std::string what;    // "load", "tlx.nv.bar.sync"
+  uint32_t region = 0; // the async_tasks in which it stands, from 1; 0: in none
 };
 
 constexpr uint32_t kKernelSite = 1;
@@ -224,8 +225,16 @@ public:
   // --- findings.cpp
   void report(FindingKind kind, uint32_t site, std::string message) { report(kind, site, std::move(message), current); }
   void report(FindingKind kind, uint32_t site, std::string message, const Thread *thread);
-  std::string siteText(uint32_t site) const; // "file:3:5", or "an unknown line"
   void reportDeadlock();
+
+  // --- names.cpp
+  std::string siteText(uint32_t site) const; // "load (file:3:5)"
+  std::string taskText(unsigned warp, uint32_t site) const;
+  std::string warpText(unsigned warp, uint32_t site) const;
+  std::string bufferText(int64_t offset) const;
+  std::string placeText(uint64_t bytes, int64_t offset) const;
+  std::string offsetText(int64_t offset) const;
+  std::string mbarrierName(uint32_t offset) const;
 
   // --- access.cpp, the one way to memory: checks an access and returns the address to use (another one if it must not
   // happen)

@@ -60,8 +60,8 @@ const char *findingKindName(FindingKind kind) {
 std::string Finding::text() const {
   std::string r;
   if (!file.empty() || line) r = file + ":" + std::to_string(line) + ":" + std::to_string(col) + ": ";
-  r += message + " (thread " + std::to_string(thread) + " of cta (" + std::to_string(cta[0]) + ", " +
-       std::to_string(cta[1]) + ", " + std::to_string(cta[2]) + ")";
+  r += message + " (thread " + std::to_string(thread) + (task.empty() ? " of cta (" : " of " + task + ", cta (") +
+       std::to_string(cta[0]) + ", " + std::to_string(cta[1]) + ", " + std::to_string(cta[2]) + ")";
   if (count > 1) r += ", " + std::to_string(count) + " times";
   return r + ")";
 }
@@ -90,16 +90,6 @@ std::string countText(uint64_t n, const char *what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
-std::string placeText(uint64_t bytes, int64_t offset) {
-  return " of " + countText(bytes, "byte") + " at shared offset " + std::to_string(offset);
-}
-
-std::string Engine::siteText(uint32_t index) const {
-  const Site &site = program.sites[index];
-  if (!site.line) return site.what;
-  return site.what + " (" + site.file + ":" + std::to_string(site.line) + ":" + std::to_string(site.col) + ")";
-}
-
 void Engine::report(FindingKind kind, uint32_t site, std::string message, const Thread *thread) {
   auto [it, isNew] = findingIndex.try_emplace(uint64_t(kind) << 32 | site, uint32_t(result.findings.size()));
   if (!isNew) {
@@ -116,6 +106,7 @@ void Engine::report(FindingKind kind, uint32_t site, std::string message, const 
   if (thread) {
     f.thread = thread->index;
     f.warp = thread->warp->index;
+    f.task = taskText(f.warp, site);
     std::copy(std::begin(thread->warp->cta->id), std::end(thread->warp->cta->id), f.cta);
   }
   result.findings.push_back(std::move(f));
@@ -152,7 +143,7 @@ void Engine::reportDeadlock() {
         if (!who || (waitsForUnit && !unit)) who = &t, place = t.waitSite;
         unit |= waitsForUnit;
         text += "\n  cta (" + std::to_string(cta->id[0]) + ", " + std::to_string(cta->id[1]) + ", " +
-                std::to_string(cta->id[2]) + ") warp " + std::to_string(warp.index) + " " +
+                std::to_string(cta->id[2]) + ") " + warpText(warp.index, t.waitSite) + " " +
                 (group == warp.all ? "" : lanesText(group) + " ") + "at " + siteText(t.waitSite);
         if (t.wait == Wait::Barrier)
           for (NamedBarrier &b : cta->barriers)

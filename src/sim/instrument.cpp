@@ -100,6 +100,7 @@ private:
       site.file = loc->getFilename().str();
       site.line = loc->getLine();
       site.col = loc->getColumn();
+      site.region = loc->getDiscriminator(); // by code generation
     }
     sites.push_back(std::move(site));
     return uint32_t(sites.size() - 1);

@@ -11,10 +11,6 @@ namespace tlx::sim {
 
 namespace {
 constexpr int64_t kMaxBytes = (1 << 20) - 1; // of a transaction count, and the most arrivals
-
-std::string at(uint32_t offset) {
-  return "the mbarrier at shared offset " + std::to_string(offset);
-}
 } // namespace
 
 // --- clocks and marks
@@ -55,7 +51,7 @@ uint32_t Engine::unfencedWrite(const Units &units, const uint32_t *fenced, uint3
 
 TLX_COLD void Engine::missingProxyFence(uint32_t stamp, const char *what, uint32_t offset, uint32_t site) {
   report(FindingKind::MissingFence, site,
-         std::string("missing fence: ") + what + " at shared offset " + std::to_string(offset) + ", which warp " +
+         std::string("missing fence: ") + what + " at " + offsetText(offset) + ", which warp " +
              std::to_string(WriteStamp::warp(stamp)) +
              " has written by an ordinary store, and no tlx.nv.fence.proxy.async stands between them");
 }
@@ -169,7 +165,7 @@ void Engine::endUnits(Cta &cta) {
 // --- mbarriers
 
 std::string Engine::mbarrierText(const Mbarrier &b) const {
-  std::string text = at(b.offset) + " in phase " + std::to_string(b.phase) + ": " +
+  std::string text = mbarrierName(b.offset) + " in phase " + std::to_string(b.phase) + ": " +
                      std::to_string(b.expected - b.pending) + " of " + countText(b.expected, "arrival") + " made";
   if (b.bytes > 0) text += ", " + countText(uint64_t(b.bytes), "byte") + " expected have not arrived";
   if (b.bytes < 0) text += ", " + countText(uint64_t(-b.bytes), "byte") + " arrived that were not expected";
@@ -225,7 +221,7 @@ void Engine::mbarrierInit(uint8_t *address, uint32_t count, uint32_t site) {
   Mbarrier &b = units.barriers[it->second];
   if (b.valid)
     report(FindingKind::MbarrierMisuse, site,
-           at(uint32_t(offset)) + " is initialized again without tlx.nv.mbarrier.inval; first at " +
+           mbarrierName(uint32_t(offset)) + " is initialized again without tlx.nv.mbarrier.inval; first at " +
                siteText(b.initSite));
   checkShared(c, uint32_t(offset), 8, true, "tlx.nv.mbarrier.init", site);
   b.offset = uint32_t(offset);
@@ -250,7 +246,7 @@ void Engine::mbarrierInvalidate(uint8_t *address, uint32_t site) {
   for (uint64_t lanes : b->waiting) waited |= lanes != 0;
   if (waited || !b->loads.empty())
     report(FindingKind::MbarrierMisuse, site,
-           at(b->offset) + " is invalidated while " +
+           mbarrierName(b->offset) + " is invalidated while " +
                (waited ? "threads wait for it" : "a TMA load will arrive at it"));
   if (b->bytes) wrongBytes(*b, c, current);
   b->valid = false;
@@ -279,8 +275,8 @@ void Engine::arriveAt(Mbarrier &b, uint32_t count, uint32_t site) {
                   "an arrival of count " + std::to_string(count) + " at an mbarrier: there are 1 to 1048575");
   if (count > b.pending) {
     report(FindingKind::MbarrierMisuse, site,
-           countText(count, "arrival") + " at " + at(b.offset) + ", phase " + std::to_string(b.phase) + ", which has " +
-               std::to_string(b.pending) + " of " + std::to_string(b.expected) + " left");
+           countText(count, "arrival") + " at " + mbarrierName(b.offset) + ", phase " + std::to_string(b.phase) +
+               ", which has " + std::to_string(b.pending) + " of " + std::to_string(b.expected) + " left");
     count = b.pending;
   }
   b.pending -= count;
@@ -293,7 +289,7 @@ void Engine::expectBytes(Mbarrier &b, int64_t bytes, uint32_t site, const Thread
   if (bytes > 0 || b.bytes < 0) b.bytesSite = site;
   if (b.bytes > kMaxBytes || b.bytes < -kMaxBytes) {
     report(FindingKind::WrongBytes, site,
-           "wrong bytes: the transaction count of " + at(b.offset) + " becomes " + std::to_string(b.bytes) +
+           "wrong bytes: the transaction count of " + mbarrierName(b.offset) + " becomes " + std::to_string(b.bytes) +
                ", beyond 1048575",
            thread);
     b.bytes = std::clamp(b.bytes, -kMaxBytes, kMaxBytes);

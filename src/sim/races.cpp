@@ -58,26 +58,26 @@ bool Engine::knowsWrite(const Clock &clock, unsigned warp, const WriteMark &w) c
 }
 
 TLX_COLD std::string Engine::writerText(const Cta &cta, const WriteMark &w) const {
-  if (isWarp(w)) return siteText(w.site) + " of warp " + std::to_string(w.actor);
-  return siteText(w.site) + ", phase " + std::to_string(w.step) + " of the mbarrier at shared offset " +
-         std::to_string(cta.units->barriers[w.actor - WriteMark::kLoads].offset);
+  if (isWarp(w)) return siteText(w.site) + " of " + warpText(w.actor, w.site);
+  return siteText(w.site) + ", phase " + std::to_string(w.step) + " of " +
+         mbarrierName(cta.units->barriers[w.actor - WriteMark::kLoads].offset);
 }
 
 TLX_COLD void Engine::raceWithWrite(Cta &cta, const char *what, uint32_t bytes, uint32_t offset, unsigned warp,
                                     const WriteMark &w, uint32_t site) {
   const std::string edge = isWarp(w)
-                               ? "no barrier orders what warp " + std::to_string(w.actor) + " did there before it"
-                               : "no wait that warp " + std::to_string(warp) + " knows of has seen that phase complete";
+                               ? "no barrier orders what " + warpText(w.actor, w.site) + " did there before it"
+                               : "no wait that " + warpText(warp, site) + " knows of has seen that phase complete";
   report(FindingKind::Race, site,
-         "race: " + std::string(what) + placeText(bytes, offset) + " by warp " + std::to_string(warp) + " and " +
+         "race: " + std::string(what) + placeText(bytes, offset) + " by " + warpText(warp, site) + " and " +
              writerText(cta, w) + ", which wrote them: " + edge);
 }
 
 TLX_COLD void Engine::raceWithRead(const char *what, uint32_t bytes, uint32_t offset, unsigned warp, const ReadMark &r,
                                    uint32_t site) {
   report(FindingKind::Race, site,
-         "race: " + std::string(what) + placeText(bytes, offset) + " by warp " + std::to_string(warp) + " and " +
-             siteText(r.site) + " of warp " + std::to_string(r.warp) +
+         "race: " + std::string(what) + placeText(bytes, offset) + " by " + warpText(warp, site) + " and " +
+             siteText(r.site) + " of " + warpText(r.warp, r.site) +
              ", which reads them: no barrier orders that read before it");
 }
 
@@ -140,9 +140,9 @@ void Engine::raceBarrier(const Mbarrier &barrier, const char *what, uint32_t sit
   const WriteMark init{barrier.initWarp, barrier.initStep, barrier.initSite};
   if (!knowsWrite(cta().units->clocks[warp], warp, init))
     report(FindingKind::Race, site,
-           "race: " + std::string(what) + " the mbarrier at shared offset " + std::to_string(barrier.offset) +
-               " by warp " + std::to_string(warp) + ", and " + siteText(init.site) + " of warp " +
-               std::to_string(init.actor) + ", which initialized it: no barrier orders that before it");
+           "race: " + std::string(what) + " " + mbarrierName(barrier.offset) + " by " + warpText(warp, site) +
+               ", and " + siteText(init.site) + " of " + warpText(init.actor, init.site) +
+               ", which initialized it: no barrier orders that before it");
 }
 
 } // namespace tlx::sim

@@ -59,9 +59,10 @@ struct Finding {
   std::string file; // empty: the module has no location there
   uint32_t line = 0, col = 0;
   uint32_t thread = 0, warp = 0; // in the CTA
+  std::string task;              // that it ran: "consumer[1]"; empty outside of tasks
   uint32_t cta[3] = {0, 0, 0};
   uint64_t count = 1;
-  /// "file:line:col: message (thread 3 of cta (0, 0, 0), 5 times)"
+  /// "file:line:col: message (thread 3 of cta (0, 0, 0), 5 times)", or "(thread 131 of consumer[0], cta (0, 0, 0))"
   std::string text() const;
 };
 

@@ -215,9 +215,9 @@ void Engine::arrive(TmaLoad &load) {
   Mbarrier &b = c.units->barriers[load.barrier];
   if (b.valid && b.phase != load.phase)
     report(FindingKind::WrongBytes, load.site,
-           "wrong bytes: " + countText(load.bytes, "byte") + " arrive at the mbarrier at shared offset " +
-               std::to_string(b.offset) + " in phase " + std::to_string(b.phase) +
-               ", but were on their way since phase " + std::to_string(load.phase) + ": it was told to expect too few",
+           "wrong bytes: " + countText(load.bytes, "byte") + " arrive at " + mbarrierName(b.offset) + " in phase " +
+               std::to_string(b.phase) + ", but were on their way since phase " + std::to_string(load.phase) +
+               ": it was told to expect too few",
            load.thread);
   expectBytes(b, -int64_t(load.bytes), load.site, load.thread);
   if (b.valid) finishPhase(b, c);

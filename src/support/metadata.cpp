@@ -134,6 +134,17 @@ std::string toJson(const KernelMetadata &metadata) {
     json["hidden"].push_back({{"kind", kHiddenKinds[size_t(arg.kind)]}, {"offset", arg.offset}, {"size", arg.size}});
   json["facts"] = Json::array();
   for (const Fact &fact : metadata.facts) json["facts"].push_back(factToJson(fact));
+  json["tasks"] = Json::array();
+  for (const TaskInfo &task : metadata.tasks)
+    json["tasks"].push_back(
+        {{"name", task.name}, {"region", task.region}, {"start", task.start}, {"warps", task.warps}});
+  json["shared"] = Json::array();
+  for (const SharedInfo &one : metadata.shared)
+    json["shared"].push_back({{"name", one.name},
+                              {"offset", one.offset},
+                              {"bytes", one.bytes},
+                              {"slots", one.slots},
+                              {"barriers", one.barriers}});
   json["resources"] = Json::object();
   for (const ResourceField &field : kResourceFields)
     if (const auto &value = metadata.resources.*field.member) json["resources"][field.name] = *value;
@@ -175,6 +186,13 @@ std::optional<KernelMetadata> metadataFromJson(const std::string &text, std::str
       metadata.hidden.push_back(arg);
     }
     for (const Json &one : json.at("facts")) metadata.facts.push_back(factFromJson(one));
+    for (const Json &one : json.at("tasks"))
+      metadata.tasks.push_back({one.at("name").get<std::string>(), unsignedFromJson(one.at("region")),
+                                unsignedFromJson(one.at("start")), unsignedFromJson(one.at("warps"))});
+    for (const Json &one : json.at("shared"))
+      metadata.shared.push_back({one.at("name").get<std::string>(), unsignedFromJson(one.at("offset")),
+                                 unsignedFromJson(one.at("bytes")), unsignedFromJson(one.at("slots")),
+                                 one.at("barriers").get<bool>()});
     for (const ResourceField &field : kResourceFields)
       if (auto it = json.at("resources").find(field.name); it != json.at("resources").end())
         metadata.resources.*field.member = it->get<unsigned>();

@@ -64,6 +64,22 @@ struct Resources {
   std::optional<unsigned> registers, spillStores, spillLoads, stackBytes, scratchBytes;
 };
 
+/// A task of an async_tasks: consecutive warps that run the same code at one time.
+struct TaskInfo {
+  std::string name;    // "consumer[1]": its replica, where there are several
+  unsigned region = 0; // which async_tasks of the kernel, from 0
+  unsigned start = 0, warps = 0;
+  bool operator==(const TaskInfo &) const = default;
+};
+
+/// A buffer or barriers in shared memory that have a name in the text: `slots` equal parts. Several may have the same bytes, one after another.
+struct SharedInfo {
+  std::string name;
+  unsigned offset = 0, bytes = 0, slots = 1;
+  bool barriers = false;
+  bool operator==(const SharedInfo &) const = default;
+};
+
 struct StageTime {
   std::string name;
   double milliseconds = 0;
@@ -80,6 +96,8 @@ struct KernelMetadata {
   std::vector<ArgInfo> args;
   std::vector<HiddenArg> hidden;
   std::vector<Fact> facts;
+  std::vector<TaskInfo> tasks;
+  std::vector<SharedInfo> shared;
   Resources resources;
   std::string assembler; // identity of what made the image: "ptxas 13.0.88 (/path)", "lld 22.1.8", "simulator"
   std::vector<StageTime> stages;

@@ -58,6 +58,7 @@ void fillReport(const tlx::sim::LaunchResult &result, SimReport &report) {
                     {"column", finding.col},
                     {"thread", finding.thread},
                     {"warp", finding.warp},
+                    {"task", finding.task},
                     {"program", {finding.cta[0], finding.cta[1], finding.cta[2]}},
                     {"count", finding.count}});
   }
