@@ -438,7 +438,7 @@ typedef struct tlx_launch_options {
   uint64_t max_steps; /* simulator: loop back-edges before the launch counts as endless; 0: its default */
   tlx_report *
       *report; /* NULL, or where to put a new report, also when the launch fails with FINDINGS; set to NULL on a GPU */
-  uint32_t check_races; /* simulator: 1: accesses of shared memory that nothing orders are findings (sm_90a) */
+  uint32_t check_races; /* simulator: 1: accesses of memory that nothing orders are findings */
 } tlx_launch_options;
 
 #define TLX_LAUNCH_OPTIONS_INIT                                                                                        \

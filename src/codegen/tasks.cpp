@@ -36,9 +36,14 @@ void Generator::describeForReports() {
       if (!task.is(Opcode::Task)) continue;
       std::string name = task.strAttr(Attr::name).str();
       if (name.empty()) name = "task " + std::to_string(number);
-      if (task.hasAttr(Attr::replica)) name += "[" + std::to_string(task.intAttr(Attr::replica)) + "]";
-      metadata.tasks.push_back({name, r, unsigned(task.intAttr(Attr::start)), unsigned(task.intAttr(Attr::warps))});
-      ++number;
+      const unsigned start = unsigned(task.intAttr(Attr::start)), warps = unsigned(task.intAttr(Attr::warps)),
+                     replicas = ir::replicasOf(task);
+      for (unsigned i = 0; i < replicas; ++i) {
+        const int64_t replica = replicas > 1 ? i : task.intAttr(Attr::replica, -1);
+        metadata.tasks.push_back(
+            {replica < 0 ? name : name + "[" + std::to_string(replica) + "]", r, start + i * warps, warps});
+        ++number;
+      }
     }
   }
   const_cast<ir::Block &>(module.kernel.body).walk([&](ir::Op &op) {
@@ -48,8 +53,9 @@ void Generator::describeForReports() {
     if (!barriers && !type.sharedLayout()) return; // code generation refuses it
     const unsigned slot =
         barriers ? kBarrierBytes : unsigned(type.sharedLayout()->elements()) * ir::scalarBytes(type.scalar());
-    metadata.shared.push_back(
-        {op.result()->name, unsigned(op.intAttr(Attr::offset)), slot * type.depth(), type.depth(), barriers});
+    for (unsigned i = 0; i < ir::replicasOf(op); ++i)
+      metadata.shared.push_back({op.result()->name, unsigned(op.intAttr(Attr::offset) + i * op.intAttr(Attr::bytes)),
+                                 slot * type.depth(), type.depth(), barriers});
   });
 }
 

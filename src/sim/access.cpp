@@ -39,7 +39,10 @@ uint8_t *Engine::substitute(AccessFlags flags) {
 
 uint8_t *Engine::access(uint8_t *address, AccessFlags flags, uint32_t site) {
   if (flags.yield()) yield();
-  return flags.shared() ? sharedAccess(address, flags, site) : globalAccess(address, flags, site);
+  if (flags.shared()) return sharedAccess(address, flags, site);
+  uint8_t *to = globalAccess(address, flags, site);
+  if (checkRaces && to != scratch) raceGlobal(reinterpret_cast<uintptr_t>(to), flags, site);
+  return to;
 }
 
 // --- global
@@ -130,7 +133,7 @@ uint8_t *Engine::sharedAccess(uint8_t *p, AccessFlags flags, uint32_t site) {
   const uint32_t bytes = flags.bytes();
   if (offset < 0 || uint64_t(offset) + bytes > program.sharedBytes || (uint64_t(offset) & (flags.align() - 1)))
     return sharedRefused(offset, flags, site);
-  if (checkRaces) raceAccess(c, uint32_t(offset), flags, site);
+  if (checkRaces) raceShared(c, uint32_t(offset), flags, site);
   // The common case in one look: written before, nothing in flight.
   if (amd || !allWritten(&c.shadow[uint64_t(offset)], bytes)) checkSharedSlow(c, uint32_t(offset), flags, site);
   if (hopper && flags.write()) markWrite(c, uint32_t(offset), bytes, site);
@@ -225,6 +228,8 @@ void Engine::asyncIssue(uint8_t *destination, const uint8_t *source, uint32_t by
     source =
         globalAccess(const_cast<uint8_t *>(source), {AccessFlags::pack(sourceBytes, log2, AccessFlags::kRead)}, site);
     if (source == scratch) sourceBytes = 0;
+    if (checkRaces && sourceBytes)
+      raceGlobal(reinterpret_cast<uintptr_t>(source), {AccessFlags::pack(sourceBytes, log2, AccessFlags::kRead)}, site);
   }
   uint8_t *to =
       sharedAccess(destination, {AccessFlags::pack(bytes, log2, AccessFlags::kWrite | AccessFlags::kShared)}, site);
@@ -299,8 +304,19 @@ void Engine::asyncWait(uint32_t keep, uint32_t site) {
     const uint32_t offset = uint32_t(copy.destination - c.shared);
     std::memset(&c.shadow[offset], kWritten, copy.bytes);
     if (hopper) markWrite(c, offset, copy.bytes, copy.site); // a generic write that happens now
+    if (checkRaces) copyEnds(copy, offset);
     return true;
   });
+}
+
+/// What a copy of this thread has read and written counts as read and written now.
+void Engine::copyEnds(const AsyncCopy &copy, uint32_t offset) {
+  Cta &c = cta();
+  const unsigned warp = current->warp->index;
+  raceRecord(*c.races, offset, offset + copy.bytes, markNow(Mark::Kind::Write, copy.site), c, warp);
+  const auto source = reinterpret_cast<uintptr_t>(copy.source);
+  if (copy.sourceBytes)
+    raceRecord(globalRaces, source, source + copy.sourceBytes, markNow(Mark::Kind::Read, copy.site), c, warp);
 }
 
 void Engine::asyncDrain(Thread &t) {

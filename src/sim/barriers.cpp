@@ -53,8 +53,15 @@ TLX_COLD void Engine::partialBarrier(const NamedBarrier &b, uint32_t id, const W
              std::to_string(warp.index) + " only");
 }
 
+/// Who arrives may be counted for the use before, unless it knows that this one is complete.
+TLX_COLD void Engine::usedAgain(const NamedBarrier &b, uint32_t id, uint32_t site) {
+  report(FindingKind::Race, site,
+         "race: barrier " + std::to_string(id) + " is used again by " + warpText(current->warp->index, site) +
+             ", and nothing tells it that the use before, which began at " + siteText(b.site) + ", is complete");
+}
+
 /// The named barrier at which this lane arrives, opened if it is the first. Does not return if the lane must not be there.
-NamedBarrier &Engine::joinBarrier(uint32_t id, uint32_t count, uint32_t site) {
+NamedBarrier &Engine::joinBarrier(uint32_t id, uint32_t count, bool goesOn, uint32_t site) {
   const Warp &warp = *current->warp;
   onSync(SyncKind::Barrier, id, site);
   if (id >= kNamedBarriers || (!amd && (count == 0 || count % warpSize || count > program.threads))) {
@@ -62,6 +69,7 @@ NamedBarrier &Engine::joinBarrier(uint32_t id, uint32_t count, uint32_t site) {
     stop();
   }
   NamedBarrier &b = warp.cta->barriers[id];
+  if (checkRaces && warp.cta->units->clocks[warp.index].phasesOf(id) < b.uses) usedAgain(b, id, site);
   if (!b.arrived) {
     b.count = count;
     b.site = site;
@@ -74,7 +82,9 @@ NamedBarrier &Engine::joinBarrier(uint32_t id, uint32_t count, uint32_t site) {
     arrivedTwice(id, site);
     stop();
   }
-  if (hopper) releaseClock(warp.cta->units->named[id]);
+  // A warp speaks once all its lanes are there, unless they go on.
+  if (clocks && (goesOn || ((b.lanes[warp.index] | b.passed[warp.index] | current->bit()) & warp.live) == warp.live))
+    releaseClock(warp.cta->units->named[id]);
   ++b.arrived;
   return b;
 }
@@ -84,7 +94,7 @@ void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
   Thread &t = *current;
   Warp &warp = *t.warp;
   Cta &cta = *warp.cta;
-  NamedBarrier &b = joinBarrier(id, count, site);
+  NamedBarrier &b = joinBarrier(id, count, false, site);
   if (uint64_t waiting = b.lanes[warp.index]) {
     const uint32_t other = warp.lanes[std::countr_zero(waiting)].waitSite;
     if (other != site) {
@@ -104,7 +114,7 @@ void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
 /// Counts as barrier does and goes on.
 void Engine::barrierArrive(uint32_t id, uint32_t count, uint32_t site) {
   const Warp &warp = *current->warp;
-  NamedBarrier &b = joinBarrier(id, count, site);
+  NamedBarrier &b = joinBarrier(id, count, true, site);
   b.passed[warp.index] |= current->bit();
   if (b.arrived == count) release(b, *warp.cta, id);
 }
@@ -118,11 +128,12 @@ void Engine::release(NamedBarrier &b, Cta &cta, uint32_t id) {
     if (!all) continue;
     if (all != warp.all) partialBarrier(b, id, warp, all);
     if (!lanes) continue;
-    if (hopper) acquireClock(cta.units->named[id], warp);
+    if (clocks) acquireClock(cta.units->named[id], warp), cta.units->clocks[warp.index].knowPhases(id, b.uses + 1);
     wake(warp, lanes & ~(current->warp == &warp ? current->bit() : 0));
   }
   b.arrived = 0;
-  if (hopper) cta.units->named[id] = Clock();
+  ++b.uses;
+  if (clocks) cta.units->named[id] = Clock();
 }
 
 /// An exited wave counts no longer (AMD).

@@ -70,7 +70,9 @@ llvm::ArrayRef<Symbol> directLoadOperations() {
 /// Global memory that a load will read; null if it must not.
 const uint8_t *Engine::checkSource(const uint8_t *source, uint32_t bytes, uint32_t site) {
   uint8_t *p = globalAccess(const_cast<uint8_t *>(source), {AccessFlags::pack(bytes, 2, AccessFlags::kRead)}, site);
-  return p == scratch ? nullptr : p;
+  if (p == scratch) return nullptr;
+  if (checkRaces) raceGlobal(reinterpret_cast<uintptr_t>(p), {AccessFlags::pack(bytes, 2, AccessFlags::kRead)}, site);
+  return p;
 }
 
 TLX_COLD void Engine::directOverrun(uint32_t offset, uint8_t reader, uint32_t site) {
@@ -109,6 +111,8 @@ void Engine::directIssue(uint8_t *start, const uint8_t *const *sources, uint32_t
       break;
     }
   }
+  if (checkRaces)
+    raceShared(c, offset, {AccessFlags::pack(total, 2, AccessFlags::kWrite | AccessFlags::kShared)}, site);
   std::memset(&c.shadow[offset], kInFlight, total);
   std::memset(start, 0xff, total);
   DirectLoad load;
@@ -154,6 +158,9 @@ void Engine::waitCounters(uint32_t vm, uint32_t lgkm, uint32_t site) {
       // As if the wave had written it now: others see it behind the next barrier.
       std::memset(&c.shadow[load.offset], int(kUnreleased + warp.index), load.bytes * kMaxLanes);
       std::memset(&c.writer[load.offset], int(warp.index + 1), load.bytes * kMaxLanes);
+      if (checkRaces)
+        raceRecord(*c.races, load.offset, load.offset + load.bytes * kMaxLanes, markNow(Mark::Kind::Write, load.site),
+                   c, warp.index);
       warp.landed.push_back({load.offset, load.bytes * kMaxLanes, load.site});
     }
     warp.direct.erase(warp.direct.begin(), warp.direct.begin() + ptrdiff_t(covered));

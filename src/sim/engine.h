@@ -6,6 +6,7 @@
 #include <boost/context/detail/fcontext.hpp>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -134,7 +135,8 @@ struct Warp {
 
 struct NamedBarrier {
   uint32_t count = 0, arrived = 0;
-  uint32_t site = 0;
+  uint32_t site = 0;            // of the first that arrived
+  uint32_t uses = 0;            // complete ones
   std::vector<uint64_t> lanes;  // that wait, by warp
   std::vector<uint64_t> passed; // that arrived without waiting (bar.arrive)
 };
@@ -151,6 +153,7 @@ enum Shadow : uint8_t {
 
 struct Cta {
   uint32_t id[3] = {0, 0, 0};
+  uint32_t number = 0;       // in the grid
   uint8_t *shared = nullptr; // the window
   std::vector<uint8_t> shadow;
   std::vector<uint8_t> writer;  // AMD: warp + 1 of the last write
@@ -159,7 +162,7 @@ struct Cta {
   std::vector<Warp> warps;
   uint32_t live = 0;
   NamedBarrier barriers[kNamedBarriers];
-  std::unique_ptr<Units> units; // Hopper
+  std::unique_ptr<Units> units; // Hopper, and where races are checked
   std::unique_ptr<Races> races; // if they are checked
 };
 
@@ -167,6 +170,8 @@ struct Cta {
 struct AccessFlags {
   uint32_t bits;
   static constexpr uint32_t kRead = 1 << 16, kWrite = 1 << 17, kShared = 1 << 18, kYield = 1 << 19;
+  // Atomics, and what they order. ctaScope: only with threads of the same CTA.
+  static constexpr uint32_t kAtomic = 1 << 20, kAcquire = 1 << 21, kRelease = 1 << 22, kCtaScope = 1 << 23;
   static uint32_t pack(uint32_t bytes, uint32_t log2Align, uint32_t flags) {
     return (bytes & 0xfff) | log2Align << 12 | flags;
   }
@@ -176,6 +181,10 @@ struct AccessFlags {
   bool write() const { return bits & kWrite; }
   bool shared() const { return bits & kShared; }
   bool yield() const { return bits & kYield; }
+  bool atomic() const { return bits & kAtomic; }
+  bool acquire() const { return bits & kAcquire; }
+  bool release() const { return bits & kRelease; }
+  bool ctaScope() const { return bits & kCtaScope; }
 };
 
 enum class SyncKind : uint8_t {
@@ -205,6 +214,7 @@ public:
   const bool hopper;      // TMA, wgmma
   const bool directLoads; // loads straight into LDS
   const bool checkRaces;
+  const bool clocks; // who knows what of whom is followed
   const unsigned warpSize;
   Thread *current = nullptr; // null: the scheduler's own stack
   std::mt19937_64 rng;
@@ -225,7 +235,6 @@ public:
   // --- findings.cpp
   void report(FindingKind kind, uint32_t site, std::string message) { report(kind, site, std::move(message), current); }
   void report(FindingKind kind, uint32_t site, std::string message, const Thread *thread);
-  void reportDeadlock();
 
   // --- names.cpp
   std::string siteText(uint32_t site) const; // "load (file:3:5)"
@@ -235,6 +244,11 @@ public:
   std::string placeText(uint64_t bytes, int64_t offset) const;
   std::string offsetText(int64_t offset) const;
   std::string mbarrierName(uint32_t offset) const;
+
+  // --- deadlock.cpp
+  void reportDeadlock();
+  std::string waitText(const Thread &thread) const;
+  std::string lastArrivals(const Mbarrier &barrier) const;
 
   // --- access.cpp, the one way to memory: checks an access and returns the address to use (another one if it must not
   // happen)
@@ -255,19 +269,27 @@ public:
   /// At most `vm` direct loads of this wave stay in flight; with `lgkm` 0 no access of LDS does.
   void waitCounters(uint32_t vm, uint32_t lgkm, uint32_t site);
 
-  // --- races.cpp: shared memory, where the launch checks it
-  bool knowsWrite(const Clock &clock, unsigned warp, const WriteMark &w) const;
-  std::string writerText(const Cta &cta, const WriteMark &w) const;
-  void raceWithWrite(Cta &cta, const char *what, uint32_t bytes, uint32_t offset, unsigned warp, const WriteMark &w,
-                     uint32_t site);
-  void raceWithRead(const char *what, uint32_t bytes, uint32_t offset, unsigned warp, const ReadMark &r, uint32_t site);
-  bool raceSource(Cta &cta, uint32_t offset, uint32_t bytes, unsigned warp, const char *what, uint32_t site);
-  void raceWrite(Cta &cta, uint32_t offset, uint32_t bytes, unsigned warp, const WriteMark &mark, const char *what,
-                 uint32_t site);
-  void raceAccess(Cta &cta, uint32_t offset, AccessFlags flags, uint32_t site);
+  // --- races.cpp, where the launch checks them
+  bool knows(const Cta &cta, unsigned warp, const Mark &mark) const;
+  Mark markNow(Mark::Kind kind, uint32_t site) const; // of this warp
+  bool raceCheck(Races &races, uint64_t begin, uint64_t end, const Mark &mark, const Cta &cta, unsigned warp,
+                 const char *what);
+  void raceRecord(Races &races, uint64_t begin, uint64_t end, const Mark &mark, const Cta &cta, unsigned warp);
+  void reportRace(bool global, uint64_t begin, uint32_t bytes, const Mark &mark, const Mark &other, const Cta &cta,
+                  unsigned warp, const char *what);
+  std::string missingEdge(const Mark &mark, const Cta &cta, unsigned warp, uint32_t site) const;
+  std::string ctaText(uint32_t number) const;
+  void raceShared(Cta &cta, uint32_t offset, AccessFlags flags, uint32_t site);
   void raceOperand(Cta &cta, const std::vector<uint16_t> &cells, unsigned firstWarp, const char *what, uint32_t site);
-  void raceReadsEnd(Cta &cta, const std::vector<uint16_t> &cells, unsigned warp, uint32_t site);
+  void raceReadsEnd(Cta &cta, uint32_t offset, uint32_t bytes, uint32_t site);
   void raceBarrier(const Mbarrier &barrier, const char *what, uint32_t site);
+  // --- races_global.cpp
+  std::string globalText(uintptr_t address) const;
+  void publish(uintptr_t address);
+  void acquirePublished(uintptr_t address);
+  void raceGlobal(uintptr_t address, AccessFlags flags, uint32_t site);
+  void raceRow(uintptr_t address, uint32_t bytes, const Mark &mark, const char *what);
+  void raceStoreEnds(uintptr_t address, uint32_t bytes, const Mark &inFlight);
 
   // --- barriers.cpp
   void barrier(uint32_t id, uint32_t count, uint32_t site);
@@ -285,6 +307,7 @@ public:
   void mbarrierExpect(uint8_t *address, uint32_t bytes, uint32_t site);
   bool mbarrierWait(uint8_t *address, uint32_t parity, bool mayBlock, uint32_t site);
   void proxyFence(uint32_t site);
+  void initFence();
   /// The stamp of a generic write to these bytes that no proxy fence stands behind, for a unit that knows `fenced`; 0 if there is none.
   uint32_t unfencedWrite(const Units &units, const uint32_t *fenced, uint32_t offset, uint32_t bytes) const;
 
@@ -336,7 +359,8 @@ private:
   std::string describeExtent(size_t index) const;
   uint8_t *substitute(AccessFlags flags);
   void complete(AsyncCopy &copy);
-  NamedBarrier &joinBarrier(uint32_t id, uint32_t count, uint32_t site);
+  void copyEnds(const AsyncCopy &copy, uint32_t offset);
+  NamedBarrier &joinBarrier(uint32_t id, uint32_t count, bool goesOn, uint32_t site);
   void release(NamedBarrier &barrier, Cta &cta, uint32_t id);
   void refuseBarrier(uint32_t id, uint32_t count, uint32_t site);
   void refuseCount(uint32_t id, uint32_t count, uint32_t site);
@@ -344,6 +368,7 @@ private:
   void refuseSite(uint64_t waiting, uint32_t waitSite, uint32_t site);
   void refuseMask(uint64_t mask, uint32_t site);
   void missingRelease(uint32_t site);
+  void usedAgain(const NamedBarrier &barrier, uint32_t id, uint32_t site);
   void partialBarrier(const NamedBarrier &barrier, uint32_t id, const Warp &warp, uint64_t lanes);
   void endlessLoop(uint32_t site);
   uint8_t *sharedRefused(int64_t offset, AccessFlags flags, uint32_t site);
@@ -375,6 +400,7 @@ private:
   void acquireClock(const Clock &from, Warp &warp);
   void advanceClock(Warp &warp);
   void overwritten(Cta &cta, uint32_t offset, uint32_t bytes, const char *what, uint32_t site);
+  void logArrival(Mbarrier &barrier, const Arrival &arrival);
   void missingProxyFence(uint32_t stamp, const char *what, uint32_t offset, uint32_t site);
   void touchesUnit(uint8_t state, FindingKind kind, const char *what, uint32_t bytes, uint32_t offset, uint32_t site);
   // mbarriers
@@ -398,6 +424,7 @@ private:
   void issueStore(const TensorMap &map, const int32_t *at, uint32_t offset, uint32_t bytes, BulkKind kind,
                   const char *what, uint32_t site);
   void arrive(TmaLoad &load);
+  void storeEnds(const BulkStore &store);
   void readSource(BulkStore &store, Cta &cta);
   void writeResult(BulkStore &store);
   void releaseSource(BulkStore &store, Cta &cta);
@@ -420,6 +447,8 @@ private:
   std::vector<Memory::Extent> extents; // snapshot, ascending
   std::vector<uint32_t> siteExtent;    // by site: the extent of the last access there
   std::vector<Argument> arguments;
+  Races globalRaces;
+  std::map<uintptr_t, std::shared_ptr<const Others>> published; // with the value of an atomic, by address
 
   std::deque<Warp *> queue;
   Warp *running = nullptr;

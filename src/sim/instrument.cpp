@@ -134,6 +134,13 @@ private:
       }
   }
 
+  uint32_t atomicFlags(AtomicOrdering ordering, SyncScope::ID scope) {
+    const StringRef name = context.getSyncScopeName(scope).value_or("");
+    return AccessFlags::kAtomic | (isAcquireOrStronger(ordering) ? AccessFlags::kAcquire : 0) |
+           (isReleaseOrStronger(ordering) ? AccessFlags::kRelease : 0) |
+           (name.starts_with("block") || name.starts_with("workgroup") ? AccessFlags::kCtaScope : 0);
+  }
+
   bool visit(Instruction &i, std::string &error) {
     if (auto *load = dyn_cast<LoadInst>(&i))
       return memory(i, LoadInst::getPointerOperandIndex(), load->getType(), load->getAlign(),
@@ -144,10 +151,14 @@ private:
                     AccessFlags::kWrite, "store", error);
     if (auto *rmw = dyn_cast<AtomicRMWInst>(&i))
       return memory(i, AtomicRMWInst::getPointerOperandIndex(), rmw->getType(), rmw->getAlign(),
-                    AccessFlags::kRead | AccessFlags::kWrite | AccessFlags::kYield, "atomic", error);
+                    AccessFlags::kRead | AccessFlags::kWrite | AccessFlags::kYield |
+                        atomicFlags(rmw->getOrdering(), rmw->getSyncScopeID()),
+                    "atomic", error);
     if (auto *cas = dyn_cast<AtomicCmpXchgInst>(&i))
       return memory(i, AtomicCmpXchgInst::getPointerOperandIndex(), cas->getNewValOperand()->getType(), cas->getAlign(),
-                    AccessFlags::kRead | AccessFlags::kWrite | AccessFlags::kYield, "atomic", error);
+                    AccessFlags::kRead | AccessFlags::kWrite | AccessFlags::kYield |
+                        atomicFlags(cas->getSuccessOrdering(), cas->getSyncScopeID()),
+                    "atomic", error);
     if (auto *op = dyn_cast<BinaryOperator>(&i)) {
       if (op->isIntDivRem()) divide(*op);
       return true;

@@ -21,14 +21,12 @@ void Engine::advanceClock(Warp &warp) {
 
 void Engine::releaseClock(Clock &to) {
   Warp &warp = *current->warp;
-  const Units &units = *warp.cta->units;
-  to.join(units.clocks[warp.index], unsigned(warp.cta->warps.size()), units.barriers.size());
+  to.join(warp.cta->units->clocks[warp.index]);
   advanceClock(warp);
 }
 
 void Engine::acquireClock(const Clock &from, Warp &warp) {
-  Units &units = *warp.cta->units;
-  units.clocks[warp.index].join(from, unsigned(warp.cta->warps.size()), units.barriers.size());
+  warp.cta->units->clocks[warp.index].join(from);
 }
 
 /// Everything that is ordered before this fence is visible to the asynchronous proxy behind it, also what others wrote.
@@ -38,7 +36,16 @@ void Engine::proxyFence(uint32_t site) {
   Warp &warp = *current->warp;
   Clock &clock = warp.cta->units->clocks[warp.index];
   std::copy(std::begin(clock.all), std::end(clock.all), clock.fenced);
+  initFence();
   advanceClock(warp);
+}
+
+/// fence.mbarrier_init, or a proxy fence: barriers that this warp has initialized are visible to the asynchronous proxy.
+void Engine::initFence() {
+  const Warp &warp = *current->warp;
+  if (hopper)
+    for (Mbarrier &b : warp.cta->units->barriers)
+      if (b.initWarp == warp.index) b.visible = true;
 }
 
 uint32_t Engine::unfencedWrite(const Units &units, const uint32_t *fenced, uint32_t offset, uint32_t bytes) const {
@@ -118,6 +125,7 @@ void Engine::startUnits(Cta &cta) {
     units.clocks[w].all[w] = 1;
   }
   for (Clock &c : units.named) c = Clock();
+  for (std::deque<Arrival> &list : units.arrivals) list.clear();
   units.barriers.clear();
   units.barrierAt.clear();
   for (Warpgroup &group : units.groups) group = Warpgroup();
@@ -216,8 +224,12 @@ void Engine::mbarrierInit(uint8_t *address, uint32_t count, uint32_t site) {
     count = 1;
   }
   Units &units = *c.units;
-  auto [it, isNew] = units.barrierAt.try_emplace(uint32_t(offset), uint32_t(units.barriers.size()));
-  if (isNew) units.barriers.emplace_back();
+  // A new one also where there was one: what is known of the old one's phases says nothing of this one's.
+  auto [it, isNew] = units.barrierAt.try_emplace(uint32_t(offset), 0);
+  if (isNew || !units.barriers[it->second].valid) {
+    it->second = uint32_t(units.barriers.size());
+    units.barriers.emplace_back();
+  }
   Mbarrier &b = units.barriers[it->second];
   if (b.valid)
     report(FindingKind::MbarrierMisuse, site,
@@ -233,6 +245,8 @@ void Engine::mbarrierInit(uint8_t *address, uint32_t count, uint32_t site) {
   b.initWarp = current->warp->index;
   b.initStep = units.clocks[b.initWarp].all[b.initWarp];
   b.arrived = b.completed = Clock();
+  b.visible = false;
+  b.last.clear();
   b.waiting.assign(c.warps.size(), 0);
   std::memset(&c.shadow[size_t(offset)], kMbarrier, 8);
 }
@@ -258,7 +272,7 @@ void Engine::finishPhase(Mbarrier &b, Cta &cta) {
   if (b.pending || b.bytes) return;
   ++b.phase;
   b.pending = b.expected;
-  b.completed.join(b.arrived, unsigned(cta.warps.size()), cta.units->barriers.size());
+  b.completed.join(b.arrived);
   b.arrived = Clock();
   for (unsigned w = 0; w < cta.warps.size(); ++w)
     if (uint64_t lanes = b.waiting[w]) {
@@ -267,8 +281,30 @@ void Engine::finishPhase(Mbarrier &b, Cta &cta) {
     }
 }
 
+void Engine::logArrival(Mbarrier &b, const Arrival &a) {
+  constexpr size_t kOfBarrier = 4, kOfWarp = 64;
+  const auto joins = [&](const auto &list) {
+    return !list.empty() && list.back().warp == a.warp && list.back().site == a.site && list.back().phase == a.phase &&
+           list.back().barrier == a.barrier && !a.loadBytes;
+  };
+  if (joins(b.last)) {
+    b.last.back().count += a.count, b.last.back().when = a.when;
+  } else {
+    if (b.last.size() == kOfBarrier) b.last.erase(b.last.begin());
+    b.last.push_back(a);
+  }
+  if (!checkRaces || a.loadBytes) return;
+  std::deque<Arrival> &list = current->warp->cta->units->arrivals[a.warp];
+  if (list.size() == kOfWarp) list.pop_front();
+  list.push_back(a);
+}
+
 void Engine::arriveAt(Mbarrier &b, uint32_t count, uint32_t site) {
   onSync(SyncKind::Release, b.offset, site);
+  const Warp &warp = *current->warp;
+  const Units &units = *warp.cta->units;
+  logArrival(b, {warp.index, site, units.barrierAt.lookup(b.offset), count, 0, units.clocks[warp.index].all[warp.index],
+                 b.phase, stats.switches});
   releaseClock(b.arrived);
   if (count == 0 || count > kMaxBytes)
     return report(FindingKind::InvalidOperation, site,
@@ -330,11 +366,12 @@ bool Engine::mbarrierWait(uint8_t *address, uint32_t parity, bool mayBlock, uint
   }
   onSync(SyncKind::Acquire, b->offset, site);
   if (!b->loads.empty()) publishLoads(*b, *t.warp->cta);
-  acquireClock(b->completed, *t.warp);
   Units &units = *t.warp->cta->units;
-  if (const uint32_t index = units.barrierAt[b->offset]; index < Clock::kBarriers) {
-    uint32_t &known = units.clocks[t.warp->index].phases[index];
-    known = std::max(known, uint32_t(b->phase));
+  Clock &clock = units.clocks[t.warp->index];
+  const size_t index = kNamedPhases + units.barrierAt[b->offset];
+  if (!b->phase || clock.phasesOf(index) < b->phase) { // else what the phase brought is known already
+    clock.join(b->completed);
+    clock.knowPhases(index, uint32_t(b->phase));
   }
   return true;
 }
@@ -373,6 +410,9 @@ uint32_t testWait(uint8_t *barrier, uint32_t parity, uint32_t site) {
 void proxyFence(uint32_t site) {
   engine().proxyFence(site);
 }
+void initFence(uint32_t) {
+  engine().initFence();
+}
 // Memory is sequentially consistent here, and what orders threads are barriers and mbarriers.
 void otherFence(uint32_t) {}
 void pin(uint32_t, uint8_t *, uint32_t) {}
@@ -394,7 +434,7 @@ const Symbol kSymbols[] = {
     symbol("tlx.nv.mbarrier.expect.tx", expect),
     symbol("tlx.nv.mbarrier.try.wait", tryWait),
     symbol("tlx.nv.mbarrier.test.wait", testWait),
-    symbol("tlx.nv.fence.mbarrier.init", otherFence),
+    symbol("tlx.nv.fence.mbarrier.init", initFence),
     symbol("tlx.nv.fence.proxy.async", proxyFence),
     symbol("tlx.nv.fence.proxy.async.global", otherFence),
     symbol("tlx.nv.pin", pin),

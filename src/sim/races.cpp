@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The race checker of shared memory: two accesses of a byte, one of them a write, by different warps or by a warp and a TMA load, need an edge
-// between them, whatever the schedule made of them. Edges are what clocks carry: barriers of the CTA and named ones, mbarriers from arrival to
-// wait, and the end of a TMA load at a phase of its mbarrier. What wgmma and TMA stores read is read when a wait covers them; until then the
-// units' own marks find who overwrites it.
+// The race checker: two accesses of a byte, one of them a write, by different warps or by a warp and a TMA transfer, need an edge between them,
+// whatever the schedule made of them. Edges are what clocks carry: barriers of the CTA and named ones, mbarriers from arrival to wait, the end
+// of a TMA load at a phase of its mbarrier, the end of a TMA store at the wait that covers it, and between CTAs atomics from release to acquire.
+// What wgmma and TMA stores read of shared memory is read when a wait covers them; until then the units' own marks find who overwrites it.
 #include "sim/races.h"
 
 #include "sim/engine.h"
@@ -10,135 +10,234 @@
 
 namespace tlx::sim {
 
-uint32_t Races::single(const ReadMark &mark) {
-  auto [it, fresh] = singles.try_emplace({uint64_t(mark.warp) << 32 | mark.step, mark.site}, uint32_t(sets.size()));
-  if (fresh) sets.push_back({mark});
-  return it->second;
-}
-
-void Races::addRead(size_t begin, size_t end, const ReadMark &mark) {
-  const uint32_t one = single(mark);
-  uint32_t from = 0, to = one; // the last join: neighbours have the same readers
-  for (size_t i = begin; i < end; ++i) {
-    if (reads[i] == one) continue;
-    if (reads[i] != from) {
-      from = reads[i];
-      auto [it, fresh] = joins.try_emplace({from, one}, 0);
-      if (fresh) {
-        llvm::SmallVector<ReadMark, 4> joined;
-        for (const ReadMark &r : sets[from])
-          if (r.warp != mark.warp) joined.push_back(r);
-        if (joined.empty()) {
-          it->second = one;
-        } else {
-          joined.push_back(mark);
-          it->second = uint32_t(sets.size());
-          sets.push_back(std::move(joined));
-        }
-      }
-      to = it->second;
-    } else if (from == 0) {
-      to = one;
-    }
-    reads[i] = to;
-  }
-}
-
 namespace {
-bool isWarp(const WriteMark &w) {
-  return w.actor < WriteMark::kLoads;
+// Readers and atomics of a byte that nothing orders among each other. With more of them, a write that only the others meet is not found.
+constexpr size_t kMostOthers = 64;
+// Marks and sets of a launch; then all is forgotten, and what a later access meets of it is not found.
+constexpr size_t kMostNumbers = 1u << 22;
+
+/// One of them has to be ordered before the other.
+bool conflict(const Mark &a, const Mark &b) {
+  if (a.kind == Mark::Kind::Write || b.kind == Mark::Kind::Write) return true;
+  if (a.kind != b.kind) return true;
+  return a.kind == Mark::Kind::Atomic && (a.ctaScope || b.ctaScope) && a.cta != b.cta;
 }
 } // namespace
 
-bool Engine::knowsWrite(const Clock &clock, unsigned warp, const WriteMark &w) const {
-  if (w.actor == WriteMark::kNobody) return true;
-  if (isWarp(w)) return w.actor == warp || clock.all[w.actor] >= w.step;
-  const uint32_t barrier = w.actor - WriteMark::kLoads;
-  return barrier >= Clock::kBarriers || clock.phases[barrier] > w.step;
+void Races::forget() {
+  marks.assign(1, Mark());
+  sets.assign(1, {});
+  numbers.clear();
+  joins.clear();
+  chunks.clear();
+  lastKey = ~uint64_t(0);
 }
 
-TLX_COLD std::string Engine::writerText(const Cta &cta, const WriteMark &w) const {
-  if (isWarp(w)) return siteText(w.site) + " of " + warpText(w.actor, w.site);
-  return siteText(w.site) + ", phase " + std::to_string(w.step) + " of " +
-         mbarrierName(cta.units->barriers[w.actor - WriteMark::kLoads].offset);
+uint32_t Races::number(const Mark &m) {
+  if (marks.size() > kMostNumbers || sets.size() > kMostNumbers) forget();
+  auto [it, fresh] = numbers.try_emplace(
+      {uint64_t(m.cta) << 32 | m.actor, uint64_t(m.step) << 32 | m.site << 3 | unsigned(m.kind) << 1 | m.ctaScope},
+      uint32_t(marks.size()));
+  if (fresh) marks.push_back(m);
+  return it->second;
 }
 
-TLX_COLD void Engine::raceWithWrite(Cta &cta, const char *what, uint32_t bytes, uint32_t offset, unsigned warp,
-                                    const WriteMark &w, uint32_t site) {
-  const std::string edge = isWarp(w)
-                               ? "no barrier orders what " + warpText(w.actor, w.site) + " did there before it"
-                               : "no wait that " + warpText(warp, site) + " knows of has seen that phase complete";
-  report(FindingKind::Race, site,
-         "race: " + std::string(what) + placeText(bytes, offset) + " by " + warpText(warp, site) + " and " +
-             writerText(cta, w) + ", which wrote them: " + edge);
+uint32_t Races::numberOfSet(llvm::SmallVector<uint32_t, 4> &&set) {
+  if (set.empty()) return 0;
+  sets.push_back(std::move(set));
+  return uint32_t(sets.size() - 1);
 }
 
-TLX_COLD void Engine::raceWithRead(const char *what, uint32_t bytes, uint32_t offset, unsigned warp, const ReadMark &r,
-                                   uint32_t site) {
-  report(FindingKind::Race, site,
-         "race: " + std::string(what) + placeText(bytes, offset) + " by " + warpText(warp, site) + " and " +
-             siteText(r.site) + " of " + warpText(r.warp, r.site) +
-             ", which reads them: no barrier orders that read before it");
+uint32_t Races::added(uint32_t set, uint32_t number, llvm::function_ref<bool(const Mark &)> isKnown) {
+  auto [it, fresh] = joins.try_emplace({set, number}, 0);
+  if (!fresh) return it->second;
+  const Mark &m = marks[number];
+  llvm::SmallVector<uint32_t, 4> joined;
+  for (uint32_t n : sets[set]) {
+    const Mark &other = marks[n];
+    const bool sameActor = other.cta == m.cta && other.actor == m.actor && !m.isStore();
+    if (n != number && !(other.kind == m.kind && other.ctaScope == m.ctaScope && (sameActor || isKnown(other))))
+      joined.push_back(n);
+  }
+  if (joined.size() < kMostOthers) joined.push_back(number);
+  return it->second = numberOfSet(std::move(joined));
 }
 
-/// Whether what the bytes hold is ordered before what `warp` does now.
-bool Engine::raceSource(Cta &cta, uint32_t offset, uint32_t bytes, unsigned warp, const char *what, uint32_t site) {
-  const Clock &clock = cta.units->clocks[warp];
-  for (uint32_t i = offset; i < offset + bytes; ++i)
-    if (const WriteMark &w = cta.races->writeOf(i); !knowsWrite(clock, warp, w)) {
-      raceWithWrite(cta, what, bytes, offset, warp, w, site);
-      return false;
+uint32_t Races::replaced(uint32_t set, uint32_t from, uint32_t by) {
+  llvm::SmallVector<uint32_t, 4> changed(sets[set]);
+  for (uint32_t &n : changed)
+    if (n == from) n = by;
+  return changed == sets[set] ? set : numberOfSet(std::move(changed));
+}
+
+void Races::forEach(uint64_t begin, uint64_t end, llvm::function_ref<void(Cell &)> f) {
+  while (begin < end) {
+    const uint64_t key = begin / kChunkBytes;
+    if (key != lastKey) {
+      std::unique_ptr<Chunk> &chunk = chunks[key];
+      if (!chunk) chunk = std::make_unique<Chunk>();
+      last = chunk.get(), lastKey = key;
     }
-  return true;
+    Chunk &chunk = *last;
+    const uint64_t stop = std::min(end, (key + 1) * kChunkBytes);
+    if (chunk.cells.empty()) chunk.cells.resize(kChunkBytes / 4);
+    if (!chunk.fine && (begin % 4 || stop % 4)) {
+      std::vector<Cell> cells(kChunkBytes);
+      for (unsigned i = 0; i < kChunkBytes; ++i) cells[i] = chunk.cells[i / 4];
+      chunk.cells = std::move(cells), chunk.fine = true;
+    }
+    const unsigned bytes = chunk.fine ? 1 : 4, from = unsigned(begin % kChunkBytes) / bytes,
+                   to = from + unsigned(stop - begin) / bytes;
+    for (unsigned i = from; i < to; ++i) f(chunk.cells[i]);
+    begin = stop;
+  }
 }
 
-/// The bytes are written, by the warp or, for it, by a load that ends with a phase of an mbarrier.
-void Engine::raceWrite(Cta &cta, uint32_t offset, uint32_t bytes, unsigned warp, const WriteMark &mark,
-                       const char *what, uint32_t site) {
-  Races &races = *cta.races;
+// --- who knows what
+
+bool Engine::knows(const Cta &cta, unsigned warp, const Mark &m) const {
+  if (m.isStore()) return false;
   const Clock &clock = cta.units->clocks[warp];
-  bool found = false;
-  for (uint32_t i = offset; i < offset + bytes; ++i) {
-    WriteMark &w = races.writeOf(i);
-    if (!found && !knowsWrite(clock, warp, w)) raceWithWrite(cta, what, bytes, offset, warp, w, site), found = true;
-    for (const ReadMark &r : races.readersOf(i))
-      if (!found && r.warp != warp && clock.all[r.warp] < r.step)
-        raceWithRead(what, bytes, offset, warp, r, site), found = true;
-    w = mark;
-    races.forgetReads(i);
+  const Knowledge *known = &clock;
+  if (m.cta == cta.number) {
+    if (m.isWarp() && m.actor == warp) return true;
+  } else {
+    if (!clock.others) return false;
+    auto it = clock.others->find(m.cta);
+    if (it == clock.others->end()) return false;
+    known = &it->second;
   }
+  return m.isWarp() ? known->all[m.actor] >= m.step : known->phasesOf(kNamedPhases + m.actor - Mark::kLoads) > m.step;
 }
 
-void Engine::raceAccess(Cta &cta, uint32_t offset, AccessFlags flags, uint32_t site) {
+Mark Engine::markNow(Mark::Kind kind, uint32_t site) const {
+  const Warp &warp = *current->warp;
+  return {warp.cta->number, warp.index, warp.cta->units->clocks[warp.index].all[warp.index], site, kind};
+}
+
+/// Compares an access with what the bytes remember, on behalf of `warp`; one finding is enough. True if there is none.
+bool Engine::raceCheck(Races &races, uint64_t begin, uint64_t end, const Mark &mark, const Cta &cta, unsigned warp,
+                       const char *what) {
+  bool silent = true;
+  Races::Cell seen; // neighbours have the same history
+  races.forEach(begin, end, [&](Races::Cell &cell) {
+    if (!silent || cell == seen) return;
+    seen = cell;
+    auto meets = [&](uint32_t number) {
+      const Mark &other = races.mark(number);
+      if (!silent || !conflict(mark, other) || knows(cta, warp, other)) return;
+      silent = false;
+      reportRace(&races == &globalRaces, begin, uint32_t(end - begin), mark, other, cta, warp, what);
+    };
+    if (cell.write) meets(cell.write);
+    if (silent && cell.others && mark.kind != Mark::Kind::Read)
+      for (uint32_t number : races.set(cell.others)) meets(number);
+    else if (silent)
+      for (uint32_t number : races.set(cell.others))
+        if (races.mark(number).kind == Mark::Kind::Atomic) meets(number);
+  });
+  return silent;
+}
+
+void Engine::raceRecord(Races &races, uint64_t begin, uint64_t end, const Mark &mark, const Cta &cta, unsigned warp) {
+  const uint32_t number = races.number(mark);
+  const bool write = mark.kind == Mark::Kind::Write;
+  uint32_t from = ~0u, to = 0; // the last join: neighbours have the same readers
+  races.forEach(begin, end, [&](Races::Cell &cell) {
+    if (write) {
+      cell = {number, 0};
+      return;
+    }
+    if (cell.others != from) {
+      from = cell.others;
+      to = races.added(from, number, [&](const Mark &other) { return knows(cta, warp, other); });
+    }
+    cell.others = to;
+  });
+}
+
+// --- texts
+
+/// The edge that would have ordered `m` before an access of `warp`, as far as it can be told.
+TLX_COLD std::string Engine::missingEdge(const Mark &m, const Cta &cta, unsigned warp, uint32_t site) const {
+  const std::string me = warpText(warp, site), other = warpText(m.actor, m.site);
+  if (m.isStore()) return "it is in flight: no tlx.nv.bulk.wait covers it";
+  if (m.cta != cta.number)
+    return "no atomic that releases there and none that acquires here order what cta " + ctaText(m.cta) +
+           " did before it";
+  if (!m.isWarp())
+    return "no wait of " + me + " for phase " + std::to_string(m.step) + " of " +
+           mbarrierName(cta.units->barriers[m.actor - Mark::kLoads].offset) + " stands between them";
+  std::string text = "no barrier orders what " + other + " did there before it";
+  for (const Arrival &a : cta.units->arrivals[m.actor])
+    if (a.step >= m.step)
+      return text + ": it arrived behind that at " + mbarrierName(cta.units->barriers[a.barrier].offset) +
+             " in phase " + std::to_string(a.phase) + ", " + siteText(a.site) + ", and no wait of " + me +
+             " for that phase stands between them";
+  return text;
+}
+
+TLX_COLD std::string Engine::ctaText(uint32_t number) const {
+  const uint32_t *grid = config.grid;
+  return "(" + std::to_string(number % grid[0]) + ", " + std::to_string(number / grid[0] % grid[1]) + ", " +
+         std::to_string(number / grid[0] / grid[1]) + ")";
+}
+
+TLX_COLD void Engine::reportRace(bool global, uint64_t begin, uint32_t bytes, const Mark &mark, const Mark &other,
+                                 const Cta &cta, unsigned warp, const char *what) {
+  const std::string place = global ? " of " + countText(bytes, "byte") + " " + globalText(uintptr_t(begin))
+                                   : placeText(bytes, int64_t(begin));
+  std::string who = siteText(other.site);
+  if (other.isWarp())
+    who += " of " + warpText(other.actor, other.site);
+  else if (!other.isStore() && other.cta == cta.number)
+    who += ", phase " + std::to_string(other.step) + " of " +
+           mbarrierName(cta.units->barriers[other.actor - Mark::kLoads].offset);
+  if (other.cta != cta.number) who += " of cta " + ctaText(other.cta);
+  const char *did = other.kind == Mark::Kind::Read     ? "which reads them"
+                    : other.kind == Mark::Kind::Atomic ? "which changes them atomically"
+                                                       : "which wrote them";
+  report(FindingKind::Race, mark.site,
+         "race: " + std::string(what) + place + " by " + warpText(warp, mark.site) + " and " + who + ", " + did + ": " +
+             missingEdge(other, cta, warp, mark.site));
+}
+
+// --- shared memory
+
+void Engine::raceShared(Cta &cta, uint32_t offset, AccessFlags flags, uint32_t site) {
   const unsigned warp = current->warp->index;
-  if (flags.read()) {
-    raceSource(cta, offset, flags.bytes(), warp, "read", site);
-    cta.races->addRead(offset, offset + flags.bytes(), {warp, cta.units->clocks[warp].all[warp], site});
+  for (auto [does, kind, what] : {std::tuple(flags.read() && !flags.write(), Mark::Kind::Read, "read"),
+                                  std::tuple(flags.write(), Mark::Kind::Write, "write")}) {
+    if (!does) continue;
+    const Mark mark = markNow(kind, site);
+    raceCheck(*cta.races, offset, offset + flags.bytes(), mark, cta, warp, what);
+    raceRecord(*cta.races, offset, offset + flags.bytes(), mark, cta, warp);
   }
-  if (flags.write())
-    raceWrite(cta, offset, flags.bytes(), warp, {warp, cta.units->clocks[warp].all[warp], site}, "write", site);
 }
 
 /// What wgmma reads must have been written before each of the four warps came there.
 void Engine::raceOperand(Cta &cta, const std::vector<uint16_t> &cells, unsigned firstWarp, const char *what,
                          uint32_t site) {
-  for (unsigned warp = firstWarp; warp < firstWarp + kGroupWarps; ++warp)
+  for (unsigned warp = firstWarp; warp < firstWarp + kGroupWarps; ++warp) {
+    const Mark mark{cta.number, warp, 0, site, Mark::Kind::Read};
     for (uint16_t cell : cells)
-      if (size_t(cell) * 16 + 16 <= program.sharedBytes && !raceSource(cta, cell * 16u, 16, warp, what, site)) return;
+      if (size_t(cell) * 16 + 16 <= program.sharedBytes &&
+          !raceCheck(*cta.races, cell * 16u, cell * 16u + 16, mark, cta, warp, what))
+        return;
+  }
 }
 
-/// A wait of `warp` has ended these reads.
-void Engine::raceReadsEnd(Cta &cta, const std::vector<uint16_t> &cells, unsigned warp, uint32_t site) {
-  const ReadMark mark{warp, cta.units->clocks[warp].all[warp], site};
-  for (uint16_t cell : cells)
-    if (size_t(cell) * 16 + 16 <= program.sharedBytes) cta.races->addRead(cell * 16u, cell * 16u + 16, mark);
+/// A wait of this warp has ended reads that a unit made for it.
+void Engine::raceReadsEnd(Cta &cta, uint32_t offset, uint32_t bytes, uint32_t site) {
+  if (uint64_t(offset) + bytes > program.sharedBytes) return;
+  raceRecord(*cta.races, offset, offset + bytes, markNow(Mark::Kind::Read, site), cta, current->warp->index);
 }
 
 /// That the barrier was initialized is known to who uses it.
 void Engine::raceBarrier(const Mbarrier &barrier, const char *what, uint32_t site) {
   const unsigned warp = current->warp->index;
-  const WriteMark init{barrier.initWarp, barrier.initStep, barrier.initSite};
-  if (!knowsWrite(cta().units->clocks[warp], warp, init))
+  const Mark init{cta().number, barrier.initWarp, barrier.initStep, barrier.initSite, Mark::Kind::Write};
+  if (!knows(cta(), warp, init))
     report(FindingKind::Race, site,
            "race: " + std::string(what) + " " + mbarrierName(barrier.offset) + " by " + warpText(warp, site) +
                ", and " + siteText(init.site) + " of " + warpText(init.actor, init.site) +

@@ -1,52 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Private to src/sim: what the race checker remembers of a CTA's shared memory. A warp is one actor; a TMA load is an actor of its own, which ends
-// with a phase of its mbarrier.
+// Private to src/sim: what the race checker remembers of bytes, those of a CTA's shared memory or of global memory. A warp is one actor; a TMA
+// load is an actor of its own, which ends with a phase of its mbarrier, and so is a TMA store, which ends with a wait.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace tlx::sim {
 
-/// The last write of a byte.
-struct WriteMark {
-  static constexpr uint32_t kNobody = ~0u,
-                            kLoads = 64; // below kLoads a warp, from there on loads of mbarrier actor - kLoads
-  uint32_t actor = kNobody;
-  uint32_t step = 0; // of the warp's clock, or the mbarrier's phase
+/// An access as bytes remember it.
+struct Mark {
+  enum class Kind : uint8_t { Read, Write, Atomic };
+  static constexpr uint32_t kLoads = 64, kStores = ~0u;
+  uint32_t cta = 0; // its number in the grid
+  uint32_t actor =
+      0; // below kLoads a warp, from there on loads of mbarrier actor - kLoads; kStores: a TMA store in flight
+  uint32_t step = 0; // of the warp's clock, the mbarrier's phase, or the store's number
   uint32_t site = 0;
-};
+  Kind kind = Kind::Read;
+  bool ctaScope = false; // of an atomic
 
-/// Who has read a byte since it was last written: sets are shared by all bytes with the same readers.
-struct ReadMark {
-  uint32_t warp, step, site;
+  bool isWarp() const { return actor < kLoads; }
+  bool isStore() const { return actor == kStores; }
 };
 
 class Races {
 public:
-  void start(size_t bytes) {
-    writes.assign(bytes, WriteMark());
-    reads.assign(bytes, 0);
-    sets.assign(1, {});
-    joins.clear();
-    singles.clear();
-  }
-  llvm::ArrayRef<ReadMark> readersOf(size_t byte) const { return sets[reads[byte]]; }
-  WriteMark &writeOf(size_t byte) { return writes[byte]; }
-  void forgetReads(size_t byte) { reads[byte] = 0; }
-  /// Adds a reader to the bytes; an earlier read of the same warp is no longer needed.
-  void addRead(size_t begin, size_t end, const ReadMark &mark);
+  /// Marks by number, 0: none. `others`: a set of reads and atomics since the write.
+  struct Cell {
+    uint32_t write = 0, others = 0;
+    bool operator==(const Cell &) const = default;
+  };
+  Races() { forget(); }
+  void forget();
+  uint32_t number(const Mark &mark);
+  const Mark &mark(uint32_t number) const { return marks[number]; }
+  llvm::ArrayRef<uint32_t> set(uint32_t number) const { return sets[number]; }
+  /// A set with one mark more. What the mark stands for as well goes: earlier ones of its actor, and those `isKnown` to it.
+  uint32_t added(uint32_t set, uint32_t mark, llvm::function_ref<bool(const Mark &)> isKnown);
+  uint32_t replaced(uint32_t set, uint32_t mark, uint32_t by);
+  /// The cells of bytes [begin, end): one of 4 bytes, or of a byte where an access was smaller.
+  void forEach(uint64_t begin, uint64_t end, llvm::function_ref<void(Cell &)> f);
 
 private:
-  uint32_t single(const ReadMark &mark);
-  std::vector<WriteMark> writes;                                 // by byte
-  std::vector<uint32_t> reads;                                   // by byte: number of a set; 0: nobody
-  std::vector<llvm::SmallVector<ReadMark, 4>> sets;              // [0] is empty
-  llvm::DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> joins; // (set, set of one) → set
-  llvm::DenseMap<std::pair<uint64_t, uint32_t>, uint32_t> singles;
+  static constexpr unsigned kChunkBytes = 1024;
+  struct Chunk {
+    bool fine = false;
+    std::vector<Cell> cells;
+  };
+  uint32_t numberOfSet(llvm::SmallVector<uint32_t, 4> &&set);
+  std::vector<Mark> marks;                          // [0] is none
+  std::vector<llvm::SmallVector<uint32_t, 4>> sets; // [0] is empty
+  llvm::DenseMap<std::pair<uint64_t, uint64_t>, uint32_t> numbers;
+  llvm::DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> joins; // (set, mark) → set
+  llvm::DenseMap<uint64_t, std::unique_ptr<Chunk>> chunks;
+  uint64_t lastKey = ~uint64_t(0);
+  Chunk *last = nullptr;
 };
 
 } // namespace tlx::sim

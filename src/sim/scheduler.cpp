@@ -61,7 +61,7 @@ Engine::Engine(const ProgramImage &program, const LaunchConfig &config, llvm::Ar
                LaunchResult &result)
     : program(program), config(config), result(result), stats(result.statistics),
       amd(program.target->vendor == features::Vendor::Amd), hopper(program.target->tma || program.target->wgmma),
-      directLoads(program.target->directToLds != 0), checkRaces(config.checkRaces && hopper),
+      directLoads(program.target->directToLds != 0), checkRaces(config.checkRaces), clocks(hopper || checkRaces),
       warpSize(program.target->warpSize), rng(config.seed * 0x9e3779b97f4a7c15ull + 1),
       paramMemory(new uint8_t[params.size() + kParamAlign]), extents(memory.extents()),
       siteExtent(program.sites.size(), 0), stepsLeft(config.maxSteps ? config.maxSteps : 1) {
@@ -100,7 +100,7 @@ std::unique_ptr<Cta> Engine::makeCta() {
   if (amd) cta->writer.resize(program.sharedBytes + 64);
   if (directLoads) cta->reading.resize(program.sharedBytes + 64);
   for (NamedBarrier &b : cta->barriers) b.lanes.resize(warps), b.passed.resize(warps);
-  if (hopper) cta->units = std::make_unique<Units>();
+  if (clocks) cta->units = std::make_unique<Units>();
   if (checkRaces) cta->races = std::make_unique<Races>();
   for (unsigned w = 0; w < warps; ++w) {
     Warp &warp = cta->warps[w];
@@ -121,6 +121,7 @@ std::unique_ptr<Cta> Engine::makeCta() {
 }
 
 void Engine::startCta(Cta &cta, uint64_t linear) {
+  cta.number = uint32_t(linear);
   cta.id[0] = uint32_t(linear % config.grid[0]);
   cta.id[1] = uint32_t(linear / config.grid[0] % config.grid[1]);
   cta.id[2] = uint32_t(linear / config.grid[0] / config.grid[1]);
@@ -128,9 +129,9 @@ void Engine::startCta(Cta &cta, uint64_t linear) {
   std::fill(cta.shadow.begin(), cta.shadow.end(), uint8_t(kUnwritten));
   std::fill(cta.writer.begin(), cta.writer.end(), uint8_t(0));
   cta.live = program.threads;
-  for (NamedBarrier &b : cta.barriers) b.arrived = 0;
-  if (hopper) startUnits(cta);
-  if (checkRaces) cta.races->start(program.sharedBytes + 64);
+  for (NamedBarrier &b : cta.barriers) b.arrived = b.uses = 0;
+  if (clocks) startUnits(cta);
+  if (checkRaces) cta.races->forget();
   if (directLoads) startDirect(cta);
   for (Thread &t : cta.threads) {
     sanReuse(t.stack);

@@ -160,11 +160,22 @@ void Engine::issueLoad(const TensorMap &map, const int32_t *at, uint32_t offset,
   checkShared(c, offset, bytes, true, what, site);
   if (uint32_t stamp = unfencedWrite(units, units.clocks[current->warp->index].fenced, offset, bytes))
     missingProxyFence(stamp, (article + " overwrites bytes").c_str(), offset, site);
-  if (checkRaces)
-    raceWrite(c, offset, bytes, current->warp->index,
-              {WriteMark::kLoads + units.barrierAt[b->offset], uint32_t(b->phase), site}, what, site);
+  if (checkRaces && !b->visible)
+    report(
+        FindingKind::MissingFence, site,
+        "missing fence: " + article + " will arrive at " + mbarrierName(b->offset) + ", which was initialized at " +
+            siteText(b->initSite) +
+            ", and neither tlx.nv.fence.mbarrier.init nor tlx.nv.fence.proxy.async of that warp stands between them");
+  Mark mark{c.number, Mark::kLoads + units.barrierAt[b->offset], uint32_t(b->phase), site, Mark::Kind::Write};
+  if (checkRaces) {
+    raceCheck(*c.races, offset, offset + bytes, mark, c, current->warp->index, what);
+    raceRecord(*c.races, offset, offset + bytes, mark, c, current->warp->index);
+  }
+  mark.kind = Mark::Kind::Read;
   forEachRow(map, at, [&](uint32_t, uintptr_t address, uint32_t, uint32_t n) {
-    if (n) globalAccess(reinterpret_cast<uint8_t *>(address), wholeRow(n, AccessFlags::kRead), site);
+    if (!n) return;
+    globalAccess(reinterpret_cast<uint8_t *>(address), wholeRow(n, AccessFlags::kRead), site);
+    if (checkRaces && extentOf(address, n)) raceRow(address, n, mark, what);
   });
   uint8_t *shadow = c.shadow.data() + offset;
   for (uint32_t i = 0; i < bytes; ++i) shadow[i] = shadow[i] == kMbarrier ? uint8_t(kMbarrier) : uint8_t(kTmaInFlight);
@@ -213,6 +224,7 @@ void Engine::arrive(TmaLoad &load) {
   });
   load.arrived = true;
   Mbarrier &b = c.units->barriers[load.barrier];
+  logArrival(b, {load.thread->warp->index, load.site, load.barrier, 0, load.bytes, 0, b.phase, stats.switches});
   if (b.valid && b.phase != load.phase)
     report(FindingKind::WrongBytes, load.site,
            "wrong bytes: " + countText(load.bytes, "byte") + " arrive at " + mbarrierName(b.offset) + " in phase " +
@@ -226,6 +238,12 @@ void Engine::arrive(TmaLoad &load) {
 // --- stores and reductions
 
 namespace {
+/// What bytes of global memory remember of a store in flight.
+Mark storeMark(const Cta &cta, uint64_t serial, BulkKind kind, uint32_t site) {
+  return {cta.number, Mark::kStores, uint32_t(serial), site,
+          kind == BulkKind::Store ? Mark::Kind::Write : Mark::Kind::Atomic};
+}
+
 template <typename T> T combine(BulkKind kind, T a, T b) {
   switch (kind) {
   case BulkKind::Min:
@@ -336,16 +354,18 @@ void Engine::issueStore(const TensorMap &map, const int32_t *at, uint32_t offset
   checkShared(c, offset, bytes, false, what, site);
   if (uint32_t stamp = unfencedWrite(units, units.clocks[t.warp->index].fenced, offset, bytes))
     missingProxyFence(stamp, (std::string("a ") + what + " reads bytes").c_str(), offset, site);
-  if (checkRaces) raceSource(c, offset, bytes, t.warp->index, what, site);
+  if (checkRaces) raceCheck(*c.races, offset, offset + bytes, markNow(Mark::Kind::Read, site), c, t.warp->index, what);
   // What falls outside the tensor need not be written.
   const uint32_t pitch = rowBytes(map);
   uint32_t unwritten = 0;
   bool cut = false; // a row at its end
+  const uint64_t serial = ++asyncSerial;
   forEachRow(map, at, [&](uint32_t r, uintptr_t address, uint32_t first, uint32_t n) {
     if (!n) return;
     cut |= first + n < pitch;
     const uint32_t flags = AccessFlags::kWrite | (kind == BulkKind::Store ? 0 : AccessFlags::kRead);
     globalAccess(reinterpret_cast<uint8_t *>(address), wholeRow(n, flags), site);
+    if (checkRaces && extentOf(address, n)) raceRow(address, n, storeMark(c, serial, kind, site), what);
     for (uint32_t i = first; i < first + n; ++i)
       unwritten += c.shadow[swizzled(offset + r * pitch + i, map.swizzle)] == kUnwritten;
   });
@@ -369,7 +389,7 @@ void Engine::issueStore(const TensorMap &map, const int32_t *at, uint32_t offset
   store.group = t.bulkGroups;
   store.site = site;
   store.kind = kind;
-  store.serial = ++asyncSerial;
+  store.serial = serial;
   if (config.schedule == Schedule::Early) {
     readSource(store, c);
     writeResult(store);
@@ -403,10 +423,7 @@ void Engine::writeResult(BulkStore &store) {
 void Engine::releaseSource(BulkStore &store, Cta &cta) {
   if (store.readCovered) return;
   store.readCovered = true;
-  if (checkRaces && current) {
-    const unsigned warp = current->warp->index;
-    cta.races->addRead(store.offset, store.offset + store.bytes, {warp, cta.units->clocks[warp].all[warp], store.site});
-  }
+  if (checkRaces && current) raceReadsEnd(cta, store.offset, store.bytes, store.site);
   for (uint32_t i = store.offset / 16; i < (store.offset + store.bytes) / 16; ++i) --cta.units->readers[i];
 }
 
@@ -474,7 +491,15 @@ void Engine::bulkWait(uint32_t keep, bool readOnly, uint32_t site) {
     releaseSource(store, cta());
     if (readOnly) return false;
     writeResult(store);
+    if (checkRaces) storeEnds(store);
     return true;
+  });
+}
+
+void Engine::storeEnds(const BulkStore &store) {
+  const Mark mark = storeMark(cta(), store.serial, store.kind, store.site);
+  forEachRow(store.map, store.at, [&](uint32_t, uintptr_t address, uint32_t, uint32_t n) {
+    if (n && extentOf(address, n)) raceStoreEnds(address, n, mark);
   });
 }
 

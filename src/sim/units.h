@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -20,20 +21,53 @@ struct Cta;
 constexpr unsigned kMaxWarps = 32; // of a CTA on NVIDIA
 constexpr unsigned kGroupWarps = 4, kGroupLanes = 128;
 
-/// What a warp knows of the others: for each, the last of its steps that is ordered before now, and the last one whose
-/// generic writes a proxy fence has made visible to the asynchronous proxy. Carried by bar.sync and mbarriers. A warp
-/// is one actor here: the lanes of a warp are not told apart.
-struct Clock {
-  static constexpr unsigned kBarriers = 64; // that are followed
-  uint32_t all[kMaxWarps] = {}, fenced[kMaxWarps] = {};
-  uint32_t phases[kBarriers] = {}; // of each mbarrier, how many phases are known to be complete
-  void join(const Clock &other, unsigned warps, size_t barriers) {
-    for (unsigned w = 0; w < warps; ++w) {
-      all[w] = std::max(all[w], other.all[w]);
-      fenced[w] = std::max(fenced[w], other.fenced[w]);
-    }
-    for (size_t b = 0; b < std::min<size_t>(barriers, kBarriers); ++b) phases[b] = std::max(phases[b], other.phases[b]);
+/// What is known of a CTA: of each warp, the last of its steps that is ordered before now; of each named barrier (the first kNamedPhases) and
+/// each mbarrier (by number, behind those), how many phases are complete.
+constexpr unsigned kNamedPhases = 16;
+struct Knowledge {
+  uint32_t all[kMaxWarps] = {};
+  std::vector<uint32_t> phases;
+  uint32_t phasesOf(size_t barrier) const { return barrier < phases.size() ? phases[barrier] : 0; }
+  void join(const Knowledge &other) {
+    for (unsigned w = 0; w < kMaxWarps; ++w) all[w] = std::max(all[w], other.all[w]);
+    if (phases.size() < other.phases.size()) phases.resize(other.phases.size());
+    for (size_t b = 0; b < other.phases.size(); ++b) phases[b] = std::max(phases[b], other.phases[b]);
   }
+  void knowPhases(size_t barrier, uint32_t count) {
+    if (phases.size() <= barrier) phases.resize(barrier + 1);
+    phases[barrier] = std::max(phases[barrier], count);
+  }
+};
+using Others = std::map<uint32_t, Knowledge>; // by number of the CTA
+
+/// What a warp knows: of its CTA, of other CTAs (through atomics), and of each warp the last step whose generic writes a proxy fence has made
+/// visible to the asynchronous proxy. Carried by barriers. A warp is one actor here: the lanes of a warp are not told apart.
+struct Clock : Knowledge {
+  uint32_t fenced[kMaxWarps] = {};
+  std::shared_ptr<const Others> others;
+  void join(const Clock &other) {
+    Knowledge::join(other);
+    for (unsigned w = 0; w < kMaxWarps; ++w) fenced[w] = std::max(fenced[w], other.fenced[w]);
+    joinOthers(other.others);
+  }
+  void joinOthers(const std::shared_ptr<const Others> &more) {
+    if (!more || more == others) return;
+    if (!others) {
+      others = more;
+      return;
+    }
+    auto both = std::make_shared<Others>(*others);
+    for (const auto &[cta, what] : *more) (*both)[cta].join(what);
+    others = std::move(both);
+  }
+};
+
+/// An arrival at an mbarrier, for reports. Lanes of a warp that arrive at one place in one phase are one.
+struct Arrival {
+  uint32_t warp = 0, site = 0, barrier = 0; // the barrier's number
+  uint32_t count = 0, loadBytes = 0;        // arrivals, or bytes that a TMA load brought
+  uint32_t step = 0;                        // of the warp's clock
+  uint64_t phase = 0, when = 0;             // when: steps of the scheduler
 };
 
 /// A generic write as its bytes remember it: the warp and its step, never 0.
@@ -65,6 +99,8 @@ struct Mbarrier {
   uint32_t initSite = 0, bytesSite = 0;
   uint32_t initWarp = 0, initStep = 0;
   Clock arrived, completed;
+  bool visible = false;      // to the asynchronous proxy: a fence stands behind its initialization
+  std::vector<Arrival> last; // arrivals, a few
   std::vector<std::unique_ptr<TmaLoad>> loads;
   std::vector<uint64_t> waiting; // lanes, by warp; all wait for the phase that is under way
 };
@@ -146,7 +182,8 @@ struct Units {
       stamps; // by 4 bytes of shared memory: the last generic write, 0 if none since the last TMA load
   std::vector<uint16_t> readers; // by 16 bytes: asynchronous operations that still read them
   Clock clocks[kMaxWarps];
-  Clock named[16]; // named barriers
+  Clock named[16];                         // named barriers
+  std::deque<Arrival> arrivals[kMaxWarps]; // at mbarriers, the last ones of each warp
   std::deque<Mbarrier> barriers;
   llvm::DenseMap<uint32_t, uint32_t> barrierAt; // by offset
   Warpgroup groups[kMaxWarps / kGroupWarps];

@@ -420,7 +420,7 @@ void Engine::releaseWgmmas(Warpgroup &g, Cta &c, uint64_t end) {
     WgmmaOp &op = *g.ops.front();
     if (checkRaces && current)
       for (const std::vector<uint16_t> *cells : {&op.cellsA, &op.cellsB})
-        raceReadsEnd(c, *cells, current->warp->index, op.site);
+        for (uint16_t cell : *cells) raceReadsEnd(c, cell * 16u, 16, op.site);
     for (const std::vector<uint16_t> *cells : {&op.cellsA, &op.cellsB})
       for (uint16_t cell : *cells)
         if (cell != kNowhere) --c.units->readers[cell];

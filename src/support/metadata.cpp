@@ -186,10 +186,11 @@ std::optional<KernelMetadata> metadataFromJson(const std::string &text, std::str
       metadata.hidden.push_back(arg);
     }
     for (const Json &one : json.at("facts")) metadata.facts.push_back(factFromJson(one));
-    for (const Json &one : json.at("tasks"))
+    // Files of earlier versions have neither.
+    for (const Json &one : json.value("tasks", Json::array()))
       metadata.tasks.push_back({one.at("name").get<std::string>(), unsignedFromJson(one.at("region")),
                                 unsignedFromJson(one.at("start")), unsignedFromJson(one.at("warps"))});
-    for (const Json &one : json.at("shared"))
+    for (const Json &one : json.value("shared", Json::array()))
       metadata.shared.push_back({one.at("name").get<std::string>(), unsignedFromJson(one.at("offset")),
                                  unsignedFromJson(one.at("bytes")), unsignedFromJson(one.at("slots")),
                                  one.at("barriers").get<bool>()});

@@ -69,10 +69,11 @@ Reading, a float tensor takes float16, float32 and float64 files too, and rounds
 
 constexpr const char *kCheckHelp =
     R"(Compile one kernel and launch it once on the simulator, as `tlxc run` does with the same arguments, and find races as well: two accesses of the
-same bytes of shared memory, one of them a write, that no barrier orders, whatever the schedule made of them. A warp is one actor, a TMA load
-another, which ends with a phase of its mbarrier; wgmma and TMA stores read until a wait covers them. On targets with mbarriers (sm_90a).
+same bytes of shared or global memory, one of them a write, that nothing orders, whatever the schedule made of them. A warp is one actor; a TMA load
+is another, which ends with a phase of its mbarrier, and so is a TMA store, which ends with the wait that covers it. wgmma reads until a wait covers
+it. Barriers order the warps of a program, atomics that release and acquire those of different programs; relaxed atomics do not race.
 
-Each finding names both accesses with their lines, the warps, and the edge that is missing. Exit code 3 if there is one.)";
+Each finding names both accesses with their lines, the warps and tasks, the buffer, and the edge that is missing. Exit code 3 if there is one.)";
 
 constexpr const char *kRunFooter = R"(
 Examples

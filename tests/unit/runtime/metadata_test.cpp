@@ -18,6 +18,8 @@ TEST_CASE("metadata survives JSON") {
   CHECK(read->resources.registers == 40u);
   CHECK(!read->resources.stackBytes);
   CHECK(read->stages[1].milliseconds == 20.5);
+  CHECK(read->tasks == test::sampleMetadata().tasks);
+  CHECK(read->shared == test::sampleMetadata().shared);
 }
 
 TEST_CASE("descriptors survive JSON") {

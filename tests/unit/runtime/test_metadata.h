@@ -27,6 +27,8 @@ inline KernelMetadata sampleMetadata() {
   m.resources.spillStores = 0;
   m.assembler = "ptxas 13.0.88 (\"/opt/ptxas\")";
   m.stages = {{"parse", 0.125}, {"ptxas", 20.5}};
+  m.tasks = {{"producer", 0, 0, 4}, {"consumer[1]", 0, 8, 4}};
+  m.shared = {{"ring", 1024, 8192, 2, false}, {"full", 9216, 16, 2, true}};
   return m;
 }
 
