@@ -11,7 +11,8 @@
 Each repetition measures every contender once, in random order, each in a process of its own; tables give the median (min - max).
 Both sides use the same ptxas, the same tile, warps and stages, and the same facts (Triton's ":16"); the loads of the matrix product are
 masked along K on both (`matmul` has tensor descriptors here and masked pointers in Triton, as in its tutorial 03; attention has
-descriptors on both sides and sequences of whole blocks). Without --triton-python only ours is measured, without a ptxas only up to PTX.
+descriptors on both sides and sequences of whole blocks). The kernels of tasks stand beside those of TLX's tutorials, compiled by its fork of
+Triton (--tlx-python; PyPI: fbtriton). Without the Pythons only ours is measured, without a ptxas only up to PTX.
 Interrupted, it reports the repetitions that are complete."""
 import argparse
 import datetime
@@ -41,14 +42,18 @@ CASES = {
     "attention_causal": ("attention.tlx", "attention", {**ATTENTION, "CAUSAL": "true"}, ["lse"], ["seq"]),
     "matmul_pointers": ("matmul_pointers.tlx", "matmul_pointers", {"BM": 128, "BN": 256, "BK": 64, "STAGES": 3, "WARPS": 8, "T": "f16"},
                         ["a", "b", "c"], ["M", "N", "K", "lda", "ldb", "ldc"]),
+    "gemm_ws": ("gemm_ws.tlx", "gemm_ws", {"BM": 128, "BN": 256, "BK": 64, "STAGES": 3, "T": "f16"}, [], ["M", "N", "K"]),
+    "attention_ws": ("attention_ws.tlx", "attention_ws",
+                     {"D": 128, "BM": 128, "BN": 128, "CONSUMERS": 2, "STAGES": 2, "REGISTERS": 240, "T": "f16", "EVEN": "true"}, ["lse"],
+                     ["seq"]),
     "vector_add": ("vector_add.tlx", "vector_add", {"BLOCK": 1024, "WARPS": 4}, ["x", "y", "out"], ["n"]),
     "softmax": ("softmax.tlx", "softmax", {"BLOCK": 4096, "T": "bf16", "WARPS": 4}, ["x", "y"], ["cols", "stride"]),
 }
-# What is measured: kernel and target. Those of the second list inside a process as well.
-WHOLE = [("matmul", "sm_90a"), ("attention", "sm_90a"), ("attention_causal", "sm_90a"), ("matmul_pointers", "sm_90a"),
-         ("matmul_pointers", "sm_80"), ("softmax", "sm_90a"), ("vector_add", "sm_90a")]
-INSIDE = [("matmul", "sm_90a"), ("attention", "sm_90a"), ("attention_causal", "sm_90a"), ("matmul_pointers", "sm_90a"),
-          ("matmul_pointers", "sm_80")]
+# What is measured: kernel and target, inside a process as well or only as a whole one.
+TASKS = ("gemm_ws", "attention_ws")
+INSIDE = [("matmul", "sm_90a"), ("attention", "sm_90a"), ("attention_causal", "sm_90a"), ("gemm_ws", "sm_90a"), ("attention_ws", "sm_90a"),
+          ("matmul_pointers", "sm_90a"), ("matmul_pointers", "sm_80")]
+WHOLE = INSIDE + [("softmax", "sm_90a"), ("vector_add", "sm_90a")]
 LATER = 3  # compiles after the first one, in the same process
 
 
@@ -148,14 +153,19 @@ def child(case_name, target, assembler):
 
 class Triton:
     def __init__(self, options):
-        self.python, self.ptxas, self.scratch = options.triton_python, options.ptxas, options.scratch
-        self.name = "Triton " + process([self.python, "-c", "import triton; print(triton.__version__)"])[1].strip()
+        self.pythons, self.ptxas, self.scratch = {}, options.ptxas, options.scratch
+        names = []
+        for what, python, cases in (("Triton", options.triton_python, set(CASES) - set(TASKS)), ("TLX", options.tlx_python, TASKS)):
+            if python and set(cases) & set(options.cases):
+                self.pythons.update(dict.fromkeys(cases, python))
+                names.append(f"{what} " + process([python, "-c", "import triton; print(triton.__version__)"])[1].strip())
+        self.name = ", ".join(names)
 
     def _run(self, case_name, target, later):
         cache = tempfile.mkdtemp(dir=self.scratch)
         peer = {"matmul_pointers": "matmul"}.get(case_name, case_name)
-        sample, out, _ = process([self.python, str(HERE / "triton_compile.py"), peer, target, str(later)],
-                                 {"TRITON_CACHE_DIR": cache, "TRITON_PTXAS_PATH": self.ptxas})
+        sample, out, _ = process([self.pythons[case_name], str(HERE / "triton_compile.py"), peer, target, str(later)],
+                                 {"TRITON_CACHE_DIR": cache, "TRITON_PTXAS_PATH": self.ptxas, "TRITON_PTXAS_BLACKWELL_PATH": self.ptxas})
         shutil.rmtree(cache)
         return sample, json.loads(out)
 
@@ -303,6 +313,7 @@ def main():
         return child(*sys.argv[2:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--triton-python", help="Python of an environment with Triton; default: ours alone")
+    parser.add_argument("--tlx-python", help="Python of an environment with fbtriton, for gemm_ws and attention_ws")
     parser.add_argument("--ptxas", help="for both sides; default: TLX_PTXAS, the PATH, else Triton's own")
     parser.add_argument("--repeat", type=int, default=20)
     parser.add_argument("--build", type=pathlib.Path, default=tlxlib.ROOT / "build", help="where tlxc and libtlxjit.so are")
@@ -312,12 +323,14 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, help="also write every sample to this file")
     options = parser.parse_args()
     options.build = options.build.resolve()
+    if options.triton_python or options.tlx_python:  # what has nothing to stand beside is left out
+        options.cases = [c for c in options.cases if (options.tlx_python if c in TASKS else options.triton_python)]
     options.ptxas = find_ptxas(options)
     load = os.getloadavg()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what `timeout` sends
     with tempfile.TemporaryDirectory() as scratch:
         options.scratch = pathlib.Path(scratch)
-        contenders = [Ours(options)] + ([Triton(options)] if options.triton_python else [])
+        contenders = [Ours(options)] + ([Triton(options)] if options.triton_python or options.tlx_python else [])
         jobs = []
         for c in contenders:
             for case, target in WHOLE:
