@@ -164,13 +164,14 @@ struct WgmmaLane {
     uint32_t fences; // at its last retire
     unsigned count;  // of registers
   };
-  uint64_t calls = 0, waited = 0;    // wgmmas issued; those that a wait covers
-  uint32_t fences = 0, lastSite = 0; // lastSite: of the last wgmma
-  std::vector<uint64_t> groupEnds;   // calls at each commit
+  uint64_t calls = 0, waited = 0;           // wgmmas issued; those that a wait covers
+  uint32_t fences = 0, committedFences = 0; // committedFences: at the last commit
+  uint32_t lastSite = 0;                    // of the last wgmma
+  std::vector<uint64_t> groupEnds;          // calls at each commit
   std::vector<Bound> bound;
   void reset() {
     calls = waited = 0;
-    fences = lastSite = 0;
+    fences = committedFences = lastSite = 0;
     groupEnds.clear();
     bound.clear();
   }

@@ -147,6 +147,10 @@ void Engine::wgmma(const WgmmaKind &kind, uint32_t *acc, const uint32_t *registe
            "the lanes of a warpgroup differ in " + differences(op, a, b, useAcc, n, transposed));
   }
   if (registers) std::memcpy(&op.registers[4 * laneOf(t)], registers, 16);
+  if (checkRaces && registers && !t.wgmma.groupEnds.empty() && t.wgmma.fences == t.wgmma.committedFences)
+    report(FindingKind::MissingFence, site,
+           "missing fence: wgmma with A in registers that the program could write since the last commit needs "
+           "tlx.nv.wgmma.fence before it");
   bindAccumulator(g, op, number, acc);
   if (++op.lanes == kGroupLanes) issueWgmma(g, c, index);
 }
@@ -217,6 +221,7 @@ void Engine::wgmmaFence(uint32_t site) {
 void Engine::wgmmaCommit(uint32_t site) {
   onSync(SyncKind::AsyncCommit, 0, site);
   current->wgmma.groupEnds.push_back(current->wgmma.calls);
+  current->wgmma.committedFences = current->wgmma.fences;
 }
 
 void Engine::wgmmaWait(uint32_t keep, uint32_t site) {
