@@ -37,6 +37,8 @@ struct Lowering {
   Diagnostics &diagnostics;
   bool stores = false;
   llvm::DenseSet<const Value *> storedTo; // descriptors
+  using InTask = std::pair<const Value *, const Op *>;
+  llvm::DenseSet<InTask> stored, storedTwice; // descriptors that a store, that several stores of a task name
 
   const layout::SharedLayout *messageLayoutOf(Type tile, Loc loc) {
     auto made = layout::messageLayout(tile.shape(), 8 * scalarBytes(tile.scalar()));
@@ -136,6 +138,8 @@ struct Lowering {
     Builder b(module);
     b.at(&op);
     b.loc = op.loc;
+    if (storedTwice.contains({op.operand(0), taskOf(op)}))
+      waitForStores(b, false); // TMA keeps no order between its stores
     llvm::SmallVector<Value *, 8> parts{op.operand(1)};
     auto bytesOf = [](Value *v) { return v->type.elements() * int64_t(scalarBytes(v->type.scalar())); };
     while (bytesOf(parts[0]) > room) {
@@ -233,7 +237,10 @@ bool lowerDescriptorCopies(Module &module, const features::Target &target, Diagn
   std::vector<Op *> ops;
   module.kernel.body.walk([&](Op &op) {
     if (op.is(Opcode::DescLoad) || op.is(Opcode::DescStore)) ops.push_back(&op);
-    if (op.is(Opcode::DescStore)) lowering.storedTo.insert(op.operand(0));
+    if (!op.is(Opcode::DescStore)) return;
+    lowering.storedTo.insert(op.operand(0));
+    const Lowering::InTask store{op.operand(0), taskOf(op)};
+    if (!lowering.stored.insert(store).second) lowering.storedTwice.insert(store);
   });
   for (Op *op : ops) op->is(Opcode::DescLoad) ? lowering.load(*op) : lowering.store(*op);
   module.kernel.body.walk([&](Op &op) { lowering.stores |= op.is(Opcode::AsyncDescStore); });
