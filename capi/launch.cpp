@@ -92,6 +92,14 @@ tlx_status launchEntry(const tlx_kernel *kernel, const tlx_device *device, const
     sim.maxSteps = o.max_steps;
     if (o.check_races > 1) return invalid("check_races is 0 or 1");
     sim.checkRaces = o.check_races;
+    if (o.timeline > 1 || o.exhaustive > 1 || o.exact > 1) return invalid("timeline, exhaustive and exact are 0 or 1");
+    if (o.reserved2) return invalid("reserved2 of tlx_launch_options is not 0");
+    if ((o.timeline || o.exhaustive || o.exact) && !device->device->isSimulator())
+      return invalid("timeline, exhaustive and exact are for the simulator, and the device is " +
+                     device->device->info().id);
+    sim.timeline = o.timeline;
+    sim.exhaustive = o.exhaustive;
+    sim.exact = o.exact;
     std::unique_ptr<tlx_report> report;
     if (o.report && device->device->isSimulator()) report = std::make_unique<tlx_report>();
     const Status status =
@@ -175,6 +183,12 @@ const char *tlx_report_text(const tlx_report *report) {
 }
 const char *tlx_report_json(const tlx_report *report) {
   return report ? report->report.json.c_str() : "[]";
+}
+const char *tlx_report_timeline(const tlx_report *report) {
+  return report ? report->report.timeline.c_str() : "";
+}
+const char *tlx_report_proof(const tlx_report *report) {
+  return report ? report->report.proof.c_str() : "";
 }
 const char *tlx_report_printed(const tlx_report *report) {
   return report ? report->report.printed.c_str() : "";

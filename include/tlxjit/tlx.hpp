@@ -149,6 +149,8 @@ public:
   std::string text() const { return tlx_report_text(get()); }
   std::string json() const { return tlx_report_json(get()); }
   std::string printed() const { return tlx_report_printed(get()); }
+  std::string timeline() const { return tlx_report_timeline(get()); }
+  std::string proof() const { return tlx_report_proof(get()); }
 };
 
 /// A tensor in device memory, for a tensor_desc. Strides are in elements; without them it is dense and row-major.

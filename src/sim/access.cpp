@@ -133,6 +133,8 @@ uint8_t *Engine::sharedAccess(uint8_t *p, AccessFlags flags, uint32_t site) {
   const uint32_t bytes = flags.bytes();
   if (offset < 0 || uint64_t(offset) + bytes > program.sharedBytes || (uint64_t(offset) & (flags.align() - 1)))
     return sharedRefused(offset, flags, site);
+  if (traceAccesses && c.trace)
+    c.trace->access(current->warp->index, current->lane, uint32_t(offset), bytes, flags.write(), site);
   if (checkRaces) raceShared(c, uint32_t(offset), flags, site);
   // The common case in one look: written before, nothing in flight.
   if (amd || !allWritten(&c.shadow[uint64_t(offset)], bytes)) checkSharedSlow(c, uint32_t(offset), flags, site);
@@ -196,7 +198,7 @@ void Engine::checkSharedSlow(Cta &c, uint32_t offset, AccessFlags flags, uint32_
 
 void Engine::releaseFence(uint32_t site) {
   Thread &t = *current;
-  onSync(SyncKind::Release, 0, site);
+  onSync(SyncKind::Fence, 0, site);
   Cta &c = cta();
   const uint8_t mine = uint8_t(kUnreleased + t.warp->index);
   for (const Thread::Range &r : t.unreleased)
@@ -206,7 +208,7 @@ void Engine::releaseFence(uint32_t site) {
 }
 
 void Engine::acquireFence(uint32_t site) {
-  onSync(SyncKind::Acquire, 0, site);
+  onSync(SyncKind::Fence, 0, site);
   current->needsAcquire = false;
 }
 
@@ -216,7 +218,7 @@ void Engine::acquireFence(uint32_t site) {
 void Engine::asyncIssue(uint8_t *destination, const uint8_t *source, uint32_t bytes, uint32_t sourceBytes,
                         uint32_t site) {
   Thread &t = *current;
-  onSync(SyncKind::AsyncIssue, 0, site);
+  onSync(SyncKind::Copy, 0, site, bytes);
   if (sourceBytes > bytes) {
     report(FindingKind::InvalidOperation, site,
            "cp.async of " + countText(bytes, "byte") + " with " + countText(sourceBytes, "source byte"));
@@ -288,13 +290,13 @@ void Engine::asyncRandom() {
 }
 
 void Engine::asyncCommit(uint32_t site) {
-  onSync(SyncKind::AsyncCommit, 0, site);
+  onSync(SyncKind::CopyCommit, 0, site);
   ++current->committedGroups;
 }
 
 void Engine::asyncWait(uint32_t keep, uint32_t site) {
   Thread &t = *current;
-  onSync(SyncKind::AsyncWait, keep, site);
+  onSync(SyncKind::CopyWait, keep, site);
   if (t.committedGroups < keep) return;
   const uint32_t covered = t.committedGroups - keep; // groups [0, covered)
   Cta &c = cta();

@@ -63,7 +63,6 @@ TLX_COLD void Engine::usedAgain(const NamedBarrier &b, uint32_t id, uint32_t sit
 /// The named barrier at which this lane arrives, opened if it is the first. Does not return if the lane must not be there.
 NamedBarrier &Engine::joinBarrier(uint32_t id, uint32_t count, bool goesOn, uint32_t site) {
   const Warp &warp = *current->warp;
-  onSync(SyncKind::Barrier, id, site);
   if (id >= kNamedBarriers || (!amd && (count == 0 || count % warpSize || count > program.threads))) {
     refuseBarrier(id, count, site);
     stop();
@@ -104,10 +103,12 @@ void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
   }
   if (!t.unreleased.empty()) missingRelease(site);
   b.lanes[warp.index] |= t.bit();
+  const uint32_t event = onSync(SyncKind::Barrier, id, site, count, b.uses);
   if (b.arrived == (count ? count : cta.live))
     release(b, cta, id);
   else
     block(Wait::Barrier, site);
+  afterSync(event);
   if (amd) t.needsAcquire = true;
 }
 
@@ -116,12 +117,14 @@ void Engine::barrierArrive(uint32_t id, uint32_t count, uint32_t site) {
   const Warp &warp = *current->warp;
   NamedBarrier &b = joinBarrier(id, count, true, site);
   b.passed[warp.index] |= current->bit();
+  onSync(SyncKind::BarrierArrive, id, site, count, b.uses);
   if (b.arrived == count) release(b, *warp.cta, id);
 }
 
 /// Everybody is there.
 void Engine::release(NamedBarrier &b, Cta &cta, uint32_t id) {
   ++stats.barriers;
+  if (cta.trace) cta.trace->phase(true, id, b.uses);
   if (directLoads) publishDirect(cta);
   for (Warp &warp : cta.warps) {
     uint64_t lanes = b.lanes[warp.index], all = lanes | b.passed[warp.index];
@@ -176,7 +179,7 @@ bool Engine::arrive(uint32_t site, uint64_t mask, void *slot, Gather *&gather) {
   g->arrived |= bit;
   if (g->arrived == mask) {
     ++stats.collectives;
-    onSync(SyncKind::WarpCollective, warp.index, site);
+    if (Trace *trace = warp.cta->trace.get()) trace->meet(warp.index, mask, site);
     gather = g;
     return true;
   }

@@ -92,7 +92,7 @@ void Engine::directIssue(uint8_t *start, const uint8_t *const *sources, uint32_t
   Warp &warp = *current->warp;
   Cta &c = cta();
   const uint32_t total = bytes * kMaxLanes;
-  onSync(SyncKind::AsyncIssue, 0, site);
+  onSync(SyncKind::Copy, 0, site, bytes);
   const int64_t at = start - c.shared;
   if (at < 0 || uint64_t(at) + total > program.sharedBytes || at % bytes) {
     sharedRefused(at, {AccessFlags::pack(total, bytes == 16 ? 4 : 2, AccessFlags::kWrite | AccessFlags::kShared)},
@@ -149,7 +149,7 @@ void Engine::directRandom() {
 void Engine::waitCounters(uint32_t vm, uint32_t lgkm, uint32_t site) {
   Warp &warp = *current->warp;
   Cta &c = *warp.cta;
-  onSync(SyncKind::AsyncWait, vm, site);
+  onSync(SyncKind::CopyWait, vm, site);
   if (vm < 63 && warp.direct.size() > vm) {
     const size_t covered = warp.direct.size() - vm;
     for (size_t i = 0; i < covered; ++i) {

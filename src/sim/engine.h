@@ -16,6 +16,7 @@
 
 #include "sim/races.h"
 #include "sim/sim.h"
+#include "sim/trace.h"
 #include "sim/units.h"
 
 namespace llvm::orc {
@@ -52,6 +53,7 @@ struct ProgramImage {
   std::vector<Site> sites; // [0] is the unknown site, [kKernelSite] the kernel
   unsigned threads = 0, sharedBytes = 0;
   uint32_t paramBytes = 0;
+  bool exact = false;
   double compileMilliseconds = 0;
   void (*entry)(const void *params) = nullptr;
   std::unique_ptr<llvm::orc::LLJIT> jit;
@@ -164,6 +166,7 @@ struct Cta {
   NamedBarrier barriers[kNamedBarriers];
   std::unique_ptr<Units> units; // Hopper, and where races are checked
   std::unique_ptr<Races> races; // if they are checked
+  std::unique_ptr<Trace> trace; // if it is recorded
 };
 
 /// How the instrumentation describes an access to the run time, in one constant.
@@ -187,18 +190,6 @@ struct AccessFlags {
   bool ctaScope() const { return bits & kCtaScope; }
 };
 
-enum class SyncKind : uint8_t {
-  Barrier,
-  WarpCollective,
-  Release, // also an mbarrier arrival
-  Acquire, // also a wait on an mbarrier that succeeds
-  AsyncIssue,
-  AsyncCommit,
-  AsyncWait,
-  ProxyFence,
-  Exit
-};
-
 class Engine {
 public:
   Engine(const ProgramImage &program, const LaunchConfig &config, llvm::ArrayRef<uint8_t> params, Memory &memory,
@@ -215,7 +206,13 @@ public:
   const bool directLoads; // loads straight into LDS
   const bool checkRaces;
   const bool clocks; // who knows what of whom is followed
+  const bool traceAccesses;
   const unsigned warpSize;
+  bool rehearsal = false;                     // exhaustive: only the digests are wanted
+  std::vector<std::vector<uint64_t>> digests; // exhaustive: of what each warp of each program did
+  struct {
+    uint64_t programs = 0, synchronizations = 0, operations = 0, accesses = 0;
+  } covered;                 // exhaustive
   Thread *current = nullptr; // null: the scheduler's own stack
   std::mt19937_64 rng;
 
@@ -253,8 +250,14 @@ public:
   // --- access.cpp, the one way to memory: checks an access and returns the address to use (another one if it must not
   // happen)
   uint8_t *access(uint8_t *address, AccessFlags flags, uint32_t site);
-  /// Where every synchronization passes.
-  void onSync(SyncKind kind, uint32_t id, uint32_t site) {}
+  /// Where every synchronization passes, before it is made; the members as in TraceEvent. Returns the event of the trace.
+  uint32_t onSync(SyncKind kind, uint32_t id, uint32_t site, uint32_t count = 0, int64_t phase = 0) {
+    return cta().trace ? record(kind, id, site, count, phase) : 0;
+  }
+  /// A synchronization that could block has not, or no longer.
+  void afterSync(uint32_t event) {
+    if (Trace *trace = cta().trace.get()) trace->end(event);
+  }
   void asyncIssue(uint8_t *destination, const uint8_t *source, uint32_t bytes, uint32_t sourceBytes, uint32_t site);
   void asyncCommit(uint32_t site);
   void asyncWait(uint32_t keep, uint32_t site);
@@ -360,6 +363,13 @@ private:
   uint8_t *substitute(AccessFlags flags);
   void complete(AsyncCopy &copy);
   void copyEnds(const AsyncCopy &copy, uint32_t offset);
+  // trace
+  uint32_t record(SyncKind kind, uint32_t id, uint32_t site, uint32_t count, int64_t phase);
+  void recordLoad(TmaLoad &load);
+  void recordStore(BulkStore &store);
+  void recordProduct(WgmmaOp &op, unsigned groupIndex, uint64_t number);
+  void recordOperands(const WgmmaOp &op, Cta &cta, unsigned groupIndex);
+  void endTrace(Cta &cta, bool complete);
   NamedBarrier &joinBarrier(uint32_t id, uint32_t count, bool goesOn, uint32_t site);
   void release(NamedBarrier &barrier, Cta &cta, uint32_t id);
   void refuseBarrier(uint32_t id, uint32_t count, uint32_t site);
@@ -439,6 +449,7 @@ private:
   void openOperand(WgmmaOp &op, Cta &cta, const char *name, uint64_t descriptor, unsigned rows, bool across,
                    std::vector<uint16_t> &cells);
   void checkFences(const WgmmaOp &op, Cta &cta, unsigned groupIndex);
+  void finishProducts(uint64_t end, uint32_t site);
   void executeWgmma(Warpgroup &group, Cta &cta);
   void releaseWgmmas(Warpgroup &group, Cta &cta, uint64_t end);
 

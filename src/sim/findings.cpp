@@ -51,6 +51,8 @@ const char *findingKindName(FindingKind kind) {
     return "assertion-failed";
   case FindingKind::Race:
     return "race";
+  case FindingKind::NotCovered:
+    return "not-covered";
   case FindingKind::InvalidOperation:
     return "invalid-operation";
   }

@@ -25,6 +25,7 @@
 #include <type_traits>
 
 #include "sim/engine.h"
+#include "sim/exact.h"
 
 namespace tlx::sim {
 
@@ -120,11 +121,56 @@ template <typename I, bool HostFma> [[gnu::always_inline]] inline void computeMa
       std::memcpy(static_cast<Acc *>(lanes[l]->d) + i, &c[T::c[l][i]], sizeof(Acc));
 }
 
+/// The same in exact arithmetic (exact.h); tf32 is not cut there.
+template <typename I> void computeMatrixExact(MatrixLane *const *lanes) {
+  using T = MatrixTables<I>;
+  using Raw = typename I::Raw;
+  using Acc = typename I::Acc;
+  using R = std::conditional_t<sizeof(Acc) == 8, Ring64, Ring32>;
+  using U = std::conditional_t<sizeof(Acc) == 8, uint64_t, uint32_t>;
+  Raw rawA[I::m * I::k], rawB[I::n * I::k];
+  U c[I::m * I::n];
+  constexpr size_t unit = sizeof(typename T::Unit);
+  auto put = [](Raw *to, unsigned at, const void *from, unsigned reg) {
+    std::memcpy(reinterpret_cast<char *>(to) + at * unit, static_cast<const char *>(from) + reg * unit, unit);
+  };
+  for (unsigned l = 0; l < I::lanes; ++l) {
+    for (unsigned i = 0; i < I::aRegs; ++i) put(rawA, T::a[l][i], lanes[l]->a, i);
+    for (unsigned i = 0; i < I::bRegs; ++i) put(rawB, T::b[l][i], lanes[l]->b, i);
+    for (unsigned i = 0; i < T::cRegs; ++i)
+      std::memcpy(&c[T::c[l][i]], static_cast<const U *>(lanes[l]->c) + i, sizeof(U));
+  }
+  auto number = [](Raw raw, bool right) {
+    if constexpr (std::is_same_v<Raw, uint32_t>)
+      return Ring32::ofBits(raw);
+    else
+      return ringOf(right ? convertRight<I>(raw) : I::convert(raw));
+  };
+  U a[I::m * I::k], b[I::n * I::k];
+  for (unsigned i = 0; i < I::m * I::k; ++i) a[i] = number(rawA[i], false);
+  for (unsigned i = 0; i < I::n * I::k; ++i) b[i] = number(rawB[i], true);
+  for (unsigned i = 0; i < I::m; ++i)
+    for (unsigned j = 0; j < I::n; ++j) {
+      U sum = R::ofBits(c[i * I::n + j]);
+      for (unsigned k = 0; k < I::k; ++k) sum += a[i * I::k + k] * b[j * I::k + k];
+      c[i * I::n + j] = R::toBits(sum);
+    }
+  for (unsigned l = 0; l < I::lanes; ++l)
+    for (unsigned i = 0; i < T::cRegs; ++i) std::memcpy(static_cast<U *>(lanes[l]->d) + i, &c[T::c[l][i]], sizeof(U));
+}
+
 template <typename I> [[gnu::target("avx2,fma")]] void computeMatrixFast(MatrixLane *const *lanes) {
   computeMatrix<I, true>(lanes);
 }
 template <typename I> void computeMatrixPlain(MatrixLane *const *lanes) {
   computeMatrix<I, false>(lanes);
+}
+
+/// True if the launch is exact, and this an instruction on floats.
+template <typename I> bool computeExact(MatrixLane *const *lanes) {
+  if constexpr (std::is_floating_point_v<typename I::Acc>)
+    if (engine().program.exact) return computeMatrixExact<I>(lanes), true;
+  return false;
 }
 
 /// The lanes of a warp meet, the last one computes.
@@ -133,10 +179,12 @@ template <typename I> void matrixInstruction(MatrixLane lane, uint32_t site) {
   Gather *gather;
   if (!engine().arrive(site, I::lanes == 64 ? ~uint64_t(0) : 0xffffffffu, &lane, gather)) return;
   auto *lanes = reinterpret_cast<MatrixLane *const *>(gather->slots);
-  if (fast)
-    computeMatrixFast<I>(lanes);
-  else
-    computeMatrixPlain<I>(lanes);
+  if (!computeExact<I>(lanes)) {
+    if (fast)
+      computeMatrixFast<I>(lanes);
+    else
+      computeMatrixPlain<I>(lanes);
+  }
   engine().depart(*gather);
 }
 

@@ -249,12 +249,18 @@ void Engine::mbarrierInit(uint8_t *address, uint32_t count, uint32_t site) {
   b.last.clear();
   b.waiting.assign(c.warps.size(), 0);
   std::memset(&c.shadow[size_t(offset)], kMbarrier, 8);
+  if (c.trace) {
+    b.traced = uint32_t(c.trace->barriers.size());
+    c.trace->barriers.push_back({b.offset, count});
+  }
+  onSync(SyncKind::Init, b.traced, site, count);
 }
 
 void Engine::mbarrierInvalidate(uint8_t *address, uint32_t site) {
   Mbarrier *b = barrierOf(address, "tlx.nv.mbarrier.inval of", site);
   if (!b) return;
   Cta &c = cta();
+  onSync(SyncKind::Invalidate, b->traced, site);
   publishLoads(*b, c);
   bool waited = false;
   for (uint64_t lanes : b->waiting) waited |= lanes != 0;
@@ -270,6 +276,7 @@ void Engine::mbarrierInvalidate(uint8_t *address, uint32_t site) {
 
 void Engine::finishPhase(Mbarrier &b, Cta &cta) {
   if (b.pending || b.bytes) return;
+  if (cta.trace) cta.trace->phase(false, b.traced, int64_t(b.phase));
   ++b.phase;
   b.pending = b.expected;
   b.completed.join(b.arrived);
@@ -300,7 +307,7 @@ void Engine::logArrival(Mbarrier &b, const Arrival &a) {
 }
 
 void Engine::arriveAt(Mbarrier &b, uint32_t count, uint32_t site) {
-  onSync(SyncKind::Release, b.offset, site);
+  onSync(SyncKind::Arrive, b.traced, site, count, int64_t(b.phase));
   const Warp &warp = *current->warp;
   const Units &units = *warp.cta->units;
   logArrival(b, {warp.index, site, units.barrierAt.lookup(b.offset), count, 0, units.clocks[warp.index].all[warp.index],
@@ -335,13 +342,17 @@ void Engine::expectBytes(Mbarrier &b, int64_t bytes, uint32_t site, const Thread
 void Engine::mbarrierArrive(uint8_t *address, uint32_t count, uint32_t bytes, uint32_t site) {
   Mbarrier *b = barrierOf(address, "arrival at", site);
   if (!b) return;
-  if (bytes) expectBytes(*b, bytes, site, current);
+  if (bytes) {
+    onSync(SyncKind::Expect, b->traced, site, bytes, int64_t(b->phase));
+    expectBytes(*b, bytes, site, current);
+  }
   arriveAt(*b, count, site);
 }
 
 void Engine::mbarrierExpect(uint8_t *address, uint32_t bytes, uint32_t site) {
   Mbarrier *b = barrierOf(address, "expectation at", site);
   if (!b) return;
+  onSync(SyncKind::Expect, b->traced, site, bytes, int64_t(b->phase));
   expectBytes(*b, bytes, site, current);
   finishPhase(*b, cta());
 }
@@ -355,16 +366,18 @@ bool Engine::mbarrierWait(uint8_t *address, uint32_t parity, bool mayBlock, uint
     report(FindingKind::InvalidOperation, site, "a wait for parity " + std::to_string(parity) + ": there are 0 and 1");
     return true;
   }
-  if ((b->phase & 1) == parity) {
-    if (!mayBlock) {
-      yield();
-      return false;
-    }
+  const bool passes = (b->phase & 1) != parity;
+  if (!passes && !mayBlock) {
+    yield();
+    return false;
+  }
+  const uint32_t event = onSync(SyncKind::Wait, b->traced, site, parity, int64_t(b->phase) - passes);
+  if (!passes) {
     t.waitBarrier = cta().units->barrierAt[b->offset];
     b->waiting[t.warp->index] |= t.bit();
     block(Wait::Mbarrier, site);
   }
-  onSync(SyncKind::Acquire, b->offset, site);
+  afterSync(event);
   if (!b->loads.empty()) publishLoads(*b, *t.warp->cta);
   Units &units = *t.warp->cta->units;
   Clock &clock = units.clocks[t.warp->index];

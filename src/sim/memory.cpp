@@ -125,6 +125,30 @@ std::optional<Memory::Extent> Memory::find(const void *address) const {
   return block ? std::optional(block->extent) : std::nullopt;
 }
 
+Memory::Contents Memory::save() const {
+  std::lock_guard lock(mutex);
+  Contents contents;
+  for (auto &[begin, block] : blocks) {
+    const size_t bytes = block.extent.end - block.extent.begin;
+    std::vector<uint8_t> copy(block.extent.written ? 2 * bytes : bytes);
+    std::memcpy(copy.data(), reinterpret_cast<const void *>(block.extent.begin), bytes);
+    if (block.extent.written) std::memcpy(copy.data() + bytes, block.extent.written, bytes);
+    contents.extents.emplace_back(block.extent, std::move(copy));
+  }
+  return contents;
+}
+
+void Memory::restore(const Contents &contents) {
+  std::lock_guard lock(mutex);
+  for (const auto &[extent, copy] : contents.extents) {
+    const size_t bytes = extent.end - extent.begin;
+    const Block *block = lookup(extent.begin, bytes);
+    if (!block || block->extent.begin != extent.begin) continue;
+    std::memcpy(reinterpret_cast<void *>(extent.begin), copy.data(), bytes);
+    if (extent.written) std::memcpy(extent.written, copy.data() + bytes, bytes);
+  }
+}
+
 std::vector<Memory::Extent> Memory::extents() const {
   std::lock_guard lock(mutex);
   std::vector<Extent> result;

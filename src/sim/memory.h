@@ -41,6 +41,12 @@ public:
   bool fill(void *dst, uint8_t value, size_t bytes);
 
   std::optional<Extent> find(const void *address) const;
+  /// The contents of all allocations, and whether their bytes are written; to go back to them. Registered memory as well.
+  struct Contents {
+    std::vector<std::pair<Extent, std::vector<uint8_t>>> extents;
+  };
+  Contents save() const;
+  void restore(const Contents &contents); // of extents that are still there
   /// All extents, ascending.
   std::vector<Extent> extents() const;
 

@@ -14,6 +14,7 @@
 #include "llvm/Target/TargetMachine.h"
 
 #include "sim/engine.h"
+#include "sim/exact.h"
 #include "sim/instrument.h"
 #include "sim/text.h"
 
@@ -171,6 +172,7 @@ bool prepare(Module &module, const orc::JITTargetMachineBuilder &host, const Dat
     genericAllocas(f);
   }
   expandMaskedAccesses(module);
+  if (image.exact && !makeExact(module, error)) return false;
   if (!instrument(module, image.sites, error)) return false;
   image.paramBytes = makeEntry(module, *kernel, byValue);
   StripDebugInfo(module); // the sites hold what is needed of it
@@ -194,6 +196,10 @@ bool compile(std::unique_ptr<Module> module, std::unique_ptr<LLVMContext> contex
   for (const Symbol &s : runtimeSymbols())
     symbols[mangle(s.name)] = {orc::ExecutorAddr::fromPtr(s.address),
                                JITSymbolFlags::Exported | JITSymbolFlags::Callable};
+  if (image.exact) // and instead of those of the same name
+    for (const Symbol &s : exactOperations())
+      symbols[mangle(s.name)] = {orc::ExecutorAddr::fromPtr(s.address),
+                                 JITSymbolFlags::Exported | JITSymbolFlags::Callable};
   if (Error e = jit->getMainJITDylib().define(orc::absoluteSymbols(std::move(symbols)))) return failed(std::move(e));
   if (Error e = jit->addIRModule(orc::ThreadSafeModule(std::move(module), std::move(context))))
     return failed(std::move(e));
@@ -206,7 +212,7 @@ bool compile(std::unique_ptr<Module> module, std::unique_ptr<LLVMContext> contex
 } // namespace
 
 std::unique_ptr<Program> Program::load(ArrayRef<uint8_t> bitcode, const features::Target &target,
-                                       const KernelMetadata &metadata, std::string &error) {
+                                       const KernelMetadata &metadata, std::string &error, bool exact) {
   static std::once_flag once;
   std::call_once(once, [] {
     InitializeNativeTarget();
@@ -234,6 +240,7 @@ std::unique_ptr<Program> Program::load(ArrayRef<uint8_t> bitcode, const features
   ProgramImage &image = *program->impl;
   image.target = &target;
   image.metadata = metadata;
+  image.exact = exact;
   image.sites.push_back({"", 0, 0, "an unknown place"});
   if (!prepare(**module, *host, (*jit)->getDataLayout(), image, error)) return nullptr;
   if (!compile(std::move(*module), std::move(context), std::move(*jit), image, error)) return nullptr;

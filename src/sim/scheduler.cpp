@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "sim/orders.h"
 #include "sim/text.h"
 
 #ifdef TLX_ASAN
@@ -62,9 +63,9 @@ Engine::Engine(const ProgramImage &program, const LaunchConfig &config, llvm::Ar
     : program(program), config(config), result(result), stats(result.statistics),
       amd(program.target->vendor == features::Vendor::Amd), hopper(program.target->tma || program.target->wgmma),
       directLoads(program.target->directToLds != 0), checkRaces(config.checkRaces), clocks(hopper || checkRaces),
-      warpSize(program.target->warpSize), rng(config.seed * 0x9e3779b97f4a7c15ull + 1),
-      paramMemory(new uint8_t[params.size() + kParamAlign]), extents(memory.extents()),
-      siteExtent(program.sites.size(), 0), stepsLeft(config.maxSteps ? config.maxSteps : 1) {
+      traceAccesses(config.exhaustive && hopper), warpSize(program.target->warpSize),
+      rng(config.seed * 0x9e3779b97f4a7c15ull + 1), paramMemory(new uint8_t[params.size() + kParamAlign]),
+      extents(memory.extents()), siteExtent(program.sites.size(), 0), stepsLeft(config.maxSteps ? config.maxSteps : 1) {
   const uintptr_t roundedUp = reinterpret_cast<uintptr_t>(paramMemory.get()) + kParamAlign - 1;
   auto *aligned = reinterpret_cast<uint8_t *>(roundedUp / kParamAlign * kParamAlign);
   std::copy(params.begin(), params.end(), aligned);
@@ -130,6 +131,11 @@ void Engine::startCta(Cta &cta, uint64_t linear) {
   std::fill(cta.writer.begin(), cta.writer.end(), uint8_t(0));
   cta.live = program.threads;
   for (NamedBarrier &b : cta.barriers) b.arrived = b.uses = 0;
+  cta.trace.reset();
+  if (traceAccesses || (config.timeline && linear == 0)) {
+    cta.trace = std::make_unique<Trace>(unsigned(cta.warps.size()), traceAccesses);
+    std::copy(std::begin(cta.id), std::end(cta.id), cta.trace->id);
+  }
   if (clocks) startUnits(cta);
   if (checkRaces) cta.races->forget();
   if (directLoads) startDirect(cta);
@@ -177,6 +183,7 @@ void Engine::run() {
       for (auto &cta : resident)
         if (cta->live == 0) {
           if (hopper) endUnits(*cta);
+          if (cta->trace) endTrace(*cta, true);
           if (directLoads) endDirect(*cta);
           std::erase_if(queue, [&](Warp *w) { return w->cta == cta.get(); });
           if (running && running->cta == cta.get()) running = nullptr;
@@ -223,6 +230,8 @@ void Engine::run() {
     reportDeadlock();
     break;
   }
+  for (auto &cta : resident)
+    if (cta->trace) endTrace(*cta, false);
   tlsEngine = nullptr;
 }
 
@@ -321,7 +330,7 @@ void Engine::exitThread() {
   Thread &t = *current;
   asyncDrain(t);
   if (hopper) endThreadUnits(t);
-  onSync(SyncKind::Exit, 0, 0);
+  onSync(SyncKind::Exit, 0, kKernelSite);
   t.exited = true;
   t.warp->live &= ~t.bit();
   if (directLoads) directExit(t);
@@ -405,9 +414,12 @@ LaunchResult launch(const Program &program, const LaunchConfig &config, llvm::Ar
     result.findings.push_back(std::move(f));
     return result;
   }
+  const auto rehearsed =
+      config.exhaustive ? rehearse(program, config, params, memory) : std::vector<std::vector<uint64_t>>();
   {
     Engine engine(program.image(), config, params, memory, result);
     engine.run();
+    if (config.exhaustive) concludeOrders(engine, rehearsed);
   }
   result.statistics.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();

@@ -48,6 +48,7 @@ enum class FindingKind : uint8_t {
   Trap,            // tlx.trap
   AssertionFailed, // device_assert
   Race,            // two accesses of the same bytes, one a write, and nothing orders them
+  NotCovered,      // exhaustive: this launch cannot be checked for all interleavings
   InvalidOperation // an operand that the operation does not allow
 };
 const char *findingKindName(FindingKind kind);
@@ -84,6 +85,10 @@ struct LaunchConfig {
   unsigned maxResidentCtas = 2;
   /// Find accesses of shared memory that nothing orders, on targets with mbarriers. Costs some factor of time.
   bool checkRaces = false;
+  /// Draw what the first program did (LaunchResult::timeline).
+  bool timeline = false;
+  /// Check every interleaving of each program, and not this schedule's alone (orders.cpp). On targets with mbarriers.
+  bool exhaustive = false;
   unsigned maxFindings = 64; // distinct ones; then the launch ends
   /// Called with each piece of printed text as well, on the launching thread.
   std::function<void(const std::string &)> onPrint;
@@ -93,6 +98,8 @@ struct LaunchResult {
   bool completed = false; // every thread of the grid ran to its end
   std::vector<Finding> findings;
   std::string printed;
+  std::string timeline; // a page of HTML
+  std::string proof;    // exhaustive, without findings: what was covered
   Statistics statistics;
   bool ok() const { return completed && findings.empty(); }
 };
@@ -102,8 +109,9 @@ class Program {
 public:
   /// Parses bitcode of code generation's module, retargets it to the host, instruments and compiles it. Null with
   /// `error` set if the module is not one (parse error, no or two kernels, an unknown device operation).
+  /// `exact`: floats become integers of the same width, see exact.h.
   static std::unique_ptr<Program> load(llvm::ArrayRef<uint8_t> bitcode, const features::Target &target,
-                                       const KernelMetadata &metadata, std::string &error);
+                                       const KernelMetadata &metadata, std::string &error, bool exact = false);
   ~Program();
 
   double compileMilliseconds() const;

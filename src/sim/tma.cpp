@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "sim/engine.h"
+#include "sim/exact.h"
 #include "sim/matrix.h"
 #include "sim/round.h"
 #include "sim/text.h"
@@ -143,7 +144,6 @@ bool Engine::checkShared(Cta &cta, uint32_t offset, uint32_t bytes, bool write, 
 
 void Engine::tmaLoad(uint8_t *destination, uint8_t *barrierAddress, const uint8_t *mapAddress, const int32_t *at,
                      unsigned rank, uint32_t site) {
-  onSync(SyncKind::AsyncIssue, 0, site);
   const TensorMap *map = checkMap(mapAddress, rank, site);
   uint32_t offset, bytes;
   if (!map || !checkBox(*map, at, destination, "destination", site, offset, bytes)) return;
@@ -193,6 +193,7 @@ void Engine::issueLoad(const TensorMap &map, const int32_t *at, uint32_t offset,
   load.phase = b->phase;
   load.thread = current;
   load.cta = &c;
+  recordLoad(load);
   if (config.schedule == Schedule::Early)
     arrive(load);
   else
@@ -223,6 +224,7 @@ void Engine::arrive(TmaLoad &load) {
     for (uint32_t i = 0; i < pitch; i += 16) std::memcpy(c.shared + swizzled(to + i, m.swizzle), row + i, 16);
   });
   load.arrived = true;
+  if (c.trace) c.trace->operations[load.traced].end = c.trace->tick();
   Mbarrier &b = c.units->barriers[load.barrier];
   logArrival(b, {load.thread->warp->index, load.site, load.barrier, 0, load.bytes, 0, b.phase, stats.switches});
   if (b.valid && b.phase != load.phase)
@@ -287,6 +289,30 @@ void reduceHalves(BulkKind kind, uint8_t *to, const uint8_t *from, uint32_t byte
     std::memcpy(to + i, &a, 2);
   }
 }
+void reduceExactly(BulkKind kind, FloatFormat format, unsigned size, uint8_t *to, const uint8_t *from, uint32_t bytes) {
+  for (uint32_t i = 0; i < bytes; i += size) {
+    uint64_t a = 0, b = 0;
+    std::memcpy(&a, to + i, size), std::memcpy(&b, from + i, size);
+    a = kind == BulkKind::Add ? exactAdd(format, a, b) : exactMin(format, a, b, kind == BulkKind::Max);
+    std::memcpy(to + i, &a, size);
+  }
+}
+/// Of floats in a launch with exact arithmetic. False: of integers.
+bool reduceExactly(BulkKind kind, TensorMap::Element element, uint8_t *to, const uint8_t *from, uint32_t bytes) {
+  using E = TensorMap::Element;
+  switch (element) {
+  case E::F16:
+    return reduceExactly(kind, FloatFormat::F16, 2, to, from, bytes), true;
+  case E::BF16:
+    return reduceExactly(kind, FloatFormat::BF16, 2, to, from, bytes), true;
+  case E::F32:
+    return reduceExactly(kind, FloatFormat::F32, 4, to, from, bytes), true;
+  case E::F64:
+    return reduceExactly(kind, FloatFormat::F64, 8, to, from, bytes), true;
+  default:
+    return false;
+  }
+}
 void reduceRow(BulkKind kind, TensorMap::Element element, uint8_t *to, const uint8_t *from, uint32_t bytes) {
   using E = TensorMap::Element;
   switch (element) {
@@ -332,7 +358,6 @@ bool reduces(BulkKind kind, TensorMap::Element element) {
 
 void Engine::tmaStore(BulkKind kind, uint8_t *source, const uint8_t *mapAddress, const int32_t *at, unsigned rank,
                       uint32_t site) {
-  onSync(SyncKind::AsyncIssue, 0, site);
   const TensorMap *map = checkMap(mapAddress, rank, site);
   uint32_t offset, bytes;
   if (!map || !checkBox(*map, at, source, "source", site, offset, bytes)) return;
@@ -390,6 +415,7 @@ void Engine::issueStore(const TensorMap &map, const int32_t *at, uint32_t offset
   store.site = site;
   store.kind = kind;
   store.serial = serial;
+  recordStore(store);
   if (config.schedule == Schedule::Early) {
     readSource(store, c);
     writeResult(store);
@@ -400,6 +426,7 @@ void Engine::issueStore(const TensorMap &map, const int32_t *at, uint32_t offset
 void Engine::readSource(BulkStore &store, Cta &cta) {
   if (store.stage != BulkStore::Stage::Issued) return;
   store.stage = BulkStore::Stage::Read;
+  if (cta.trace) cta.trace->operations[store.traced].read = cta.trace->tick();
   store.data.resize(store.bytes);
   for (uint32_t i = 0; i < store.bytes; i += 16)
     std::memcpy(&store.data[i], cta.shared + swizzled(store.offset + i, store.map.swizzle), 16);
@@ -415,7 +442,7 @@ void Engine::writeResult(BulkStore &store) {
     const uint8_t *from = &store.data[r * pitch + first];
     if (store.kind == BulkKind::Store)
       std::memcpy(to, from, n);
-    else
+    else if (!program.exact || !reduceExactly(store.kind, store.map.element, to, from, n))
       reduceRow(store.kind, store.map.element, to, from, n);
   });
 }
@@ -476,19 +503,20 @@ void Engine::tmaPrefetch(const uint8_t *map, const int32_t *, unsigned rank, uin
 }
 
 void Engine::bulkCommit(uint32_t site) {
-  onSync(SyncKind::AsyncCommit, 0, site);
+  onSync(SyncKind::StoreCommit, 0, site);
   ++current->bulkGroups;
 }
 
 void Engine::bulkWait(uint32_t keep, bool readOnly, uint32_t site) {
   Thread &t = *current;
-  onSync(SyncKind::AsyncWait, keep, site);
+  const uint32_t event = onSync(readOnly ? SyncKind::StoreWaitRead : SyncKind::StoreWait, keep, site);
   if (t.bulkGroups <= keep) return;
   const uint32_t covered = t.bulkGroups - keep; // groups [0, covered)
   std::erase_if(t.stores, [&](BulkStore &store) {
     if (store.group >= covered) return false;
     readSource(store, cta());
     releaseSource(store, cta());
+    if (Trace *trace = cta().trace.get()) trace->covered(store.traced, event, readOnly);
     if (readOnly) return false;
     writeResult(store);
     if (checkRaces) storeEnds(store);

@@ -84,7 +84,8 @@ struct TmaLoad {
   TensorMap map;
   int32_t at[5] = {};
   uint32_t offset = 0, bytes = 0, barrier = 0, site = 0;
-  uint64_t phase = 0; // of the barrier at issue
+  uint32_t traced = 0; // as an operation
+  uint64_t phase = 0;  // of the barrier at issue
   const Thread *thread = nullptr;
   Cta *cta = nullptr;
   bool arrived = false;
@@ -98,6 +99,7 @@ struct Mbarrier {
   uint64_t phase = 0;                 // completed ones
   uint32_t initSite = 0, bytesSite = 0;
   uint32_t initWarp = 0, initStep = 0;
+  uint32_t traced = 0; // its number in the trace
   Clock arrived, completed;
   bool visible = false;      // to the asynchronous proxy: a fence stands behind its initialization
   std::vector<Arrival> last; // arrivals, a few
@@ -113,6 +115,7 @@ struct BulkStore {
   TensorMap map;
   int32_t at[5] = {};
   uint32_t offset = 0, bytes = 0, group = 0, site = 0;
+  uint32_t traced = 0;
   uint64_t serial = 0;
   BulkKind kind = BulkKind::Store;
   Stage stage = Stage::Issued;
@@ -140,7 +143,7 @@ struct Accumulator {
 struct WgmmaOp {
   const WgmmaKind *kind = nullptr;
   uint64_t a = 0, b = 0;
-  uint32_t site = 0, n = 0, transposed = 0, lanes = 0;
+  uint32_t site = 0, n = 0, transposed = 0, lanes = 0, traced = 0;
   bool useAcc = false, aInRegisters = false;
   Accumulator *acc = nullptr;
   std::vector<uint32_t> registers;      // of A, 4 a lane

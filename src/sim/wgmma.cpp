@@ -146,6 +146,7 @@ void Engine::wgmma(const WgmmaKind &kind, uint32_t *acc, const uint32_t *registe
     report(FindingKind::InvalidOperation, site,
            "the lanes of a warpgroup differ in " + differences(op, a, b, useAcc, n, transposed));
   }
+  if (c.trace) recordProduct(op, index, number);
   if (registers) std::memcpy(&op.registers[4 * laneOf(t)], registers, 16);
   if (checkRaces && registers && !t.wgmma.groupEnds.empty() && t.wgmma.fences == t.wgmma.committedFences)
     report(FindingKind::MissingFence, site,
@@ -214,23 +215,28 @@ void Engine::bindAccumulator(Warpgroup &g, WgmmaOp &op, uint64_t number, uint32_
 }
 
 void Engine::wgmmaFence(uint32_t site) {
-  onSync(SyncKind::WarpCollective, current->warp->index, site);
+  onSync(SyncKind::Fence, 0, site);
   ++current->wgmma.fences;
 }
 
 void Engine::wgmmaCommit(uint32_t site) {
-  onSync(SyncKind::AsyncCommit, 0, site);
+  onSync(SyncKind::WgmmaCommit, 0, site);
   current->wgmma.groupEnds.push_back(current->wgmma.calls);
   current->wgmma.committedFences = current->wgmma.fences;
 }
 
 void Engine::wgmmaWait(uint32_t keep, uint32_t site) {
-  Thread &t = *current;
-  onSync(SyncKind::AsyncWait, keep, site);
+  const Thread &t = *current;
   const size_t groups = t.wgmma.groupEnds.size();
-  if (groups <= keep) return;
-  const uint64_t end = t.wgmma.groupEnds[groups - keep - 1];
-  if (end <= t.wgmma.waited) return;
+  const uint64_t end = groups <= keep ? 0 : t.wgmma.groupEnds[groups - keep - 1];
+  const uint32_t event = onSync(SyncKind::WgmmaWait, keep, site, 0, int64_t(end));
+  if (end > t.wgmma.waited) finishProducts(end, site);
+  afterSync(event);
+}
+
+/// Waits until the first `end` products have retired.
+void Engine::finishProducts(uint64_t end, uint32_t site) {
+  Thread &t = *current;
   Cta &c = cta();
   Warpgroup &g = c.units->groups[t.warp->index / kGroupWarps];
   while (g.issued < end) {
@@ -370,7 +376,7 @@ void Engine::checkFences(const WgmmaOp &op, Cta &c, unsigned groupIndex) {
 void Engine::issueWgmma(Warpgroup &g, Cta &c, unsigned groupIndex) {
   WgmmaOp &op = *g.ops[g.issued - g.first];
   ++stats.collectives;
-  onSync(SyncKind::AsyncIssue, groupIndex, op.site);
+  if (traceAccesses && c.trace) recordOperands(op, c, groupIndex);
   checkFences(op, c, groupIndex);
   if (checkRaces) {
     raceOperand(c, op.cellsA, groupIndex * kGroupWarps, "wgmma's read of A", op.site);
@@ -398,6 +404,7 @@ void Engine::executeWgmma(Warpgroup &g, Cta &c) {
   if (!own) own = std::make_unique<Raw>();
   Raw &raw = *own;
   const WgmmaOp &op = *g.ops[g.executed++ - g.first];
+  if (c.trace) c.trace->operations[op.traced].end = c.trace->tick();
   auto gather = [&](uint8_t *to, const std::vector<uint16_t> &cells) {
     for (size_t i = 0; i < cells.size(); ++i) {
       if (cells[i] == kNowhere)
@@ -417,7 +424,7 @@ void Engine::executeWgmma(Warpgroup &g, Cta &c) {
   }
   gather(raw.b, op.cellsB);
   multiplyWgmma({*op.kind, op.n, raw.a, raw.b, (op.transposed & kTransposeA) != 0, (op.transposed & kTransposeB) != 0,
-                 op.useAcc, op.acc->values.data()});
+                 op.useAcc, op.acc->values.data(), program.exact});
 }
 
 void Engine::releaseWgmmas(Warpgroup &g, Cta &c, uint64_t end) {

@@ -6,7 +6,9 @@
 
 #include <cstring>
 #include <memory>
+#include <vector>
 
+#include "sim/exact.h"
 #include "sim/matrix.h"
 
 namespace tlx::sim {
@@ -117,9 +119,33 @@ template <bool Integers> [[gnu::target("avx2,fma")]] void multiplyFast(const Wgm
 template <bool Integers> void multiplyPlain(const WgmmaProduct &p) {
   multiplyAll<Integers>(p);
 }
+
+/// The same in exact arithmetic; tf32 is not cut there.
+void multiplyExact(const WgmmaProduct &p) {
+  const unsigned depth = p.kind.depth(), n = p.n;
+  auto numbers = [&](WgmmaFormat format, const uint8_t *raw, unsigned count) {
+    std::vector<float> floats(count);
+    if (format == WgmmaFormat::TF32)
+      std::memcpy(floats.data(), raw, 4 * size_t(count));
+    else
+      decode(format, floats.data(), raw, count);
+    std::vector<uint32_t> ring(count);
+    for (unsigned i = 0; i < count; ++i) ring[i] = ringOf(floats[i]);
+    return ring;
+  };
+  const std::vector<uint32_t> a = numbers(p.kind.a, p.a, kRows * depth), b = numbers(p.kind.b, p.b, n * depth);
+  for (unsigned i = 0; i < kRows; ++i)
+    for (unsigned j = 0; j < n; ++j) {
+      uint32_t sum = p.useAcc ? Ring32::ofBits(p.c[i * n + j]) : 0;
+      for (unsigned k = 0; k < depth; ++k)
+        sum += a[p.aAcross ? k * kRows + i : i * depth + k] * b[p.bAcross ? k * n + j : j * depth + k];
+      p.c[i * n + j] = Ring32::toBits(sum);
+    }
+}
 } // namespace
 
 void multiplyWgmma(const WgmmaProduct &p) {
+  if (p.exact && !p.kind.integers) return multiplyExact(p);
   static const bool fast = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (p.kind.integers)
     fast ? multiplyFast<true>(p) : multiplyPlain<true>(p);

@@ -15,6 +15,7 @@ struct WgmmaProduct {
   bool aAcross, bAcross;
   bool useAcc;
   uint32_t *c; // 64 x n, f32 or i32
+  bool exact;  // exact.h
 };
 
 /// c = a · b + (useAcc ? c : 0). Sums start with c and add k ascending in f32; sums of integers wrap.

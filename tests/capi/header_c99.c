@@ -13,7 +13,8 @@ CHECK(status, TLX_ERROR_INTERNAL == 12 && TLX_ERROR_FINDINGS == 9 && sizeof(tlx_
 CHECK(arg, sizeof(tlx_arg) == 16 && offsetof(tlx_arg, value) == 8);
 CHECK(launch, offsetof(tlx_launch_options, grid) == 8 && offsetof(tlx_launch_options, stream) == 24 &&
                   offsetof(tlx_launch_options, report) == 48 && offsetof(tlx_launch_options, check_races) == 56 &&
-                  sizeof(tlx_launch_options) == 64);
+                  offsetof(tlx_launch_options, timeline) == 64 && offsetof(tlx_launch_options, exact) == 72 &&
+                  sizeof(tlx_launch_options) == 80);
 CHECK(context, sizeof(tlx_context_options) == 72 && offsetof(tlx_context_options, log) == 48);
 CHECK(compile, sizeof(tlx_compile_options) == 120 && offsetof(tlx_compile_options, target) == 56 &&
                    offsetof(tlx_compile_options, import) == 104);

@@ -56,6 +56,14 @@ expect 0 ' total' "$tlxc" build "$dir/k.tlx" --target gfx942 -o "$dir/k.hsaco" -
 [ "$(head -c 4 "$dir/k.hsaco" | od -An -tx1 | tr -d ' ')" = 7f454c46 ] || { echo "FAILED: no ELF"; failures=$((failures + 1)); }
 
 common=("$tlxc" run "$dir/k.tlx" --kernel add --device sim --grid 8 --arg n=1000)
+run=(--arg x=f32[1000]=arange --arg y=f32[1000]=ones --arg 'out=f32[1000]')
+expect 0 'ran add on sim' "${common[@]}" --target sm_90a "${run[@]}" --timeline "$dir/t.html"
+grep -q 'Timeline of add' "$dir/t.html" && grep -q '</html>' "$dir/t.html" || { echo "FAILED: no timeline"; failures=$((failures + 1)); }
+expect 2 'has no program to draw' "$tlxc" run "$dir/k.tlx" --kernel add --grid 0 --arg n=1000 --target sm_90a "${run[@]}" --timeline "$dir/t.html"
+expect 0 'ran add on sim' "${common[@]}" --target sm_90a "${run[@]}" --exact
+check=("$tlxc" check "$dir/k.tlx" --kernel add --grid 8 --arg n=1000 "${run[@]}" --exhaustive)
+expect 0 'every interleaving of 8 programs is covered' "${check[@]}" --target sm_90a
+expect 3 'not covered: only targets with mbarriers' "${check[@]}" --target gfx942
 for target in sm_80 sm_90a gfx942; do
   expect 0 'ran add on sim' "${common[@]}" --target $target --arg x=f32[1000]=arange --arg y=f32[1000]=ones --arg 'out=f32[1000]' \
     --out out="$dir/out.npy" --schedule random --seed 3

@@ -206,6 +206,8 @@ std::string Program::run(tlx::Grid grid, const std::vector<tlx::Arg> &args, cons
   tlx_report *raw = nullptr;
   o.report = &raw;
   o.check_races = onSimulator() && setting.schedule == TLX_SCHEDULE_IN_ORDER;
+  o.exhaustive = setting.exhaustive;
+  o.exact = setting.exact;
   std::string problem;
   try {
     kernel.launchWith(device, o, args);
@@ -219,6 +221,25 @@ std::string Program::run(tlx::Grid grid, const std::vector<tlx::Arg> &args, cons
     if (printed) *printed = report.printed();
   }
   return problem;
+}
+
+static tlx::Report reportOf(const Program &p, tlx::Grid grid, const std::vector<tlx::Arg> &args, bool timeline) {
+  tlx_launch_options o = TLX_LAUNCH_OPTIONS_INIT;
+  o.grid[0] = grid.x, o.grid[1] = grid.y, o.grid[2] = grid.z;
+  tlx_report *raw = nullptr;
+  o.report = &raw;
+  (timeline ? o.timeline : o.exhaustive) = 1;
+  try {
+    p.kernel.launchWith(p.device, o, args);
+  } catch (const tlx::Error &) { // the report says it as well
+  }
+  return tlx::Report(raw);
+}
+std::string Program::timeline(tlx::Grid grid, const std::vector<tlx::Arg> &args) const {
+  return reportOf(*this, grid, args, true).timeline();
+}
+std::string Program::proof(tlx::Grid grid, const std::vector<tlx::Arg> &args) const {
+  return reportOf(*this, grid, args, false).proof();
 }
 
 tlx::Buffer upload(const Tensor &t) {

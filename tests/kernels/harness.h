@@ -58,6 +58,7 @@ struct Setting {
   std::string target;
   uint32_t schedule = TLX_SCHEDULE_IN_ORDER;
   uint64_t seed = 0;
+  bool exhaustive = false, exact = false;
   std::string text() const;
 };
 const std::string &deviceId(); // "sim" unless TLX_TEST_DEVICE says otherwise
@@ -76,6 +77,9 @@ struct Program {
   /// "" if it ran without findings, else what the simulator or driver said.
   std::string run(tlx::Grid grid, const std::vector<tlx::Arg> &args, const Setting &setting,
                   std::string *printed = nullptr) const;
+  /// What the simulator draws of it, or proves: tlx_report_timeline, tlx_report_proof.
+  std::string timeline(tlx::Grid grid, const std::vector<tlx::Arg> &args) const;
+  std::string proof(tlx::Grid grid, const std::vector<tlx::Arg> &args) const;
 };
 struct CompileSpec {
   std::string file, kernel;

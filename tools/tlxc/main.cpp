@@ -73,7 +73,14 @@ same bytes of shared or global memory, one of them a write, that nothing orders,
 is another, which ends with a phase of its mbarrier, and so is a TMA store, which ends with the wait that covers it. wgmma reads until a wait covers
 it. Barriers order the warps of a program, atomics that release and acquire those of different programs; relaxed atomics do not race.
 
-Each finding names both accesses with their lines, the warps and tasks, the buffer, and the edge that is missing. Exit code 3 if there is one.)";
+Each finding names both accesses with their lines, the warps and tasks, the buffer, and the edge that is missing. Exit code 3 if there is one.
+
+With --exhaustive every interleaving of each program is checked, of its warps and of what TMA and wgmma do on their own, and not only this schedule: what
+orders the synchronizations of the run must put every arrival behind the end of the phase before its own, and every wait before the end of the
+phase behind its own; then no other schedule goes differently, and two accesses can meet exactly if nothing orders them. Where that fails, the other
+order is tried: a deadlock is a finding. If all is covered it says so. What cannot be is a finding that begins with "not covered": an order that is
+open and does not hang, work by an atomic counter, cp.async, a target without mbarriers. A warp is one
+actor; global memory is not looked at. The kernel runs four times, its memory is put back in between.)";
 
 constexpr const char *kRunFooter = R"(
 Examples
@@ -138,6 +145,15 @@ void addLaunchOptions(CLI::App &command, tlxc::RunArgs &args) {
       .add_option("--max-steps", args.maxSteps,
                   "simulator: loop steps before a launch counts as endless; 0: its default")
       ->type_name("N");
+  command
+      .add_option("--timeline", args.timeline,
+                  "simulator: draw what the first program does, as a page of HTML: warps and units as lanes, phases of "
+                  "barriers, who waits for whom")
+      ->type_name("FILE.html");
+  command.add_flag(
+      "--exact", args.exact,
+      "simulator: floats are integers of their width, so that two kernels of one mathematics give equal bits "
+      "whatever their order of sums; the values mean nothing else");
 }
 
 } // namespace
@@ -179,6 +195,8 @@ int main(int argc, char **argv) {
   CLI::App &check = *app.add_subcommand("check", "the same on the simulator, and find races");
   check.description(kCheckHelp);
   addLaunchOptions(check, checkArgs);
+  check.add_flag("--exhaustive", checkArgs.exhaustive,
+                 "check every interleaving of each program: of its warps and of what TMA and wgmma do on their own");
 
   CLI::App &targets = *app.add_subcommand("targets", "list the architectures that tlxc compiles for");
   targets.description("List the architectures that tlxc compiles for, with their warp size and limits.");

@@ -136,6 +136,9 @@ int run(const RunArgs &args) {
       throw Failure(kUsage, "tlxc: --out " + outs.back().first + ": there is no tensor of this name among --arg\n");
   }
 
+  if (!args.timeline.empty() && std::find(std::begin(grid), std::end(grid), 0u) != std::end(grid))
+    throw Failure(kUsage, "tlxc: --timeline: a grid of " + args.grid + " has no program to draw\n");
+
   const Context context = makeContext(args);
   tlx_error *error = nullptr;
   tlx_device *opened = nullptr;
@@ -200,6 +203,9 @@ int run(const RunArgs &args) {
   options.seed = args.seed;
   options.max_steps = args.maxSteps;
   options.check_races = args.checkRaces;
+  options.timeline = !args.timeline.empty();
+  options.exhaustive = args.exhaustive;
+  options.exact = args.exact;
   options.report = &madeReport;
   const tlx_status status =
       tlx_kernel_launch(kernel.get(), device.get(), &options, launchArgs.data(), launchArgs.size(), &error);
@@ -207,6 +213,7 @@ int run(const RunArgs &args) {
   std::fputs(tlx_report_printed(report.get()), stdout);
   std::fflush(stdout);
   std::fputs(tlx_report_text(report.get()), stderr);
+  if (const char *page = tlx_report_timeline(report.get()); *page) writeFile(args.timeline, page);
   const bool findings = status == TLX_ERROR_FINDINGS;
   if (!findings)
     check(status, error);
@@ -230,6 +237,7 @@ int run(const RunArgs &args) {
   }
   std::fprintf(stderr, "ran %s on %s, grid %u x %u x %u, %u threads a program\n", tlx_kernel_name(kernel.get()),
                args.device.c_str(), grid[0], grid[1], grid[2], tlx_kernel_threads(kernel.get()));
+  if (const char *proof = tlx_report_proof(report.get()); *proof) std::fprintf(stderr, "%s\n", proof);
   if (findings) {
     std::fprintf(stderr, "%zu finding%s\n", tlx_report_count(report.get()),
                  tlx_report_count(report.get()) == 1 ? "" : "s");
@@ -239,6 +247,7 @@ int run(const RunArgs &args) {
   if (args.time) {
     std::vector<double> times(args.repeats);
     options.report = nullptr;
+    options.timeline = 0;
     check(tlx_kernel_time(kernel.get(), device.get(), &options, launchArgs.data(), launchArgs.size(), args.warmUps,
                           args.repeats, times.data(), &error),
           error);

@@ -47,7 +47,8 @@ struct RunArgs : CompileArgs {
   std::string device = "sim", grid = "1", schedule = "in-order";
   std::vector<std::string> args, outs;
   uint64_t seed = 0, maxSteps = 0;
-  bool time = false, checkRaces = false;
+  std::string timeline; // file
+  bool time = false, checkRaces = false, exhaustive = false, exact = false;
   unsigned warmUps = 5, repeats = 20;
 };
 

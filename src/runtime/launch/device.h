@@ -20,7 +20,7 @@ struct SimOptions {
   Schedule schedule = Schedule::InOrder;
   uint64_t seed = 0;
   uint64_t maxSteps = 0; // 0: the simulator's default
-  bool checkRaces = false;
+  bool checkRaces = false, timeline = false, exhaustive = false, exact = false;
 };
 
 /// What one simulated launch said. Empty for real devices.
@@ -29,6 +29,8 @@ struct SimReport {
   std::string text;        // findings for people, one after another
   std::string json = "[]"; // the same as a JSON array
   std::string printed;     // what device_print wrote
+  std::string timeline;    // a page of HTML, if asked for
+  std::string proof;       // what an exhaustive launch without findings covered
 };
 
 /// A kernel's image on one device. Unloaded when destroyed; must not outlive the device, which it keeps alive.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <mutex>
 
 #include <nlohmann/json.hpp>
 
@@ -20,10 +21,33 @@ namespace {
 
 class SimKernel final : public LoadedKernel {
 public:
-  std::unique_ptr<tlx::sim::Program> program;
+  /// The program, or the one with exact arithmetic, which is made when it is first asked for.
+  Status find(bool exact, const tlx::sim::Program *&found) const {
+    std::lock_guard lock(mutex);
+    std::unique_ptr<tlx::sim::Program> &program = exact ? exactProgram : plainProgram;
+    if (!program) {
+      std::string error;
+      // The host's compile is LLVM's too, with the same ways to fail.
+      if (Status s = runGuarded([&] { program = tlx::sim::Program::load(image, *target, metadata, error, exact); }))
+        return s;
+      if (!program)
+        return Status::error(exact ? Code::Unsupported : Code::Internal,
+                             "the simulator cannot load kernel '" + name + "'" +
+                                 (exact ? " with exact arithmetic: " : ": ") + error);
+    }
+    found = program.get();
+    return Status::ok();
+  }
+  const features::Target *target = nullptr;
+  KernelMetadata metadata;
+  std::vector<uint8_t> image;
   std::string name;
   std::vector<ArgInfo> args;
   std::vector<Fact> noAlias;
+
+private:
+  mutable std::mutex mutex;
+  mutable std::unique_ptr<tlx::sim::Program> plainProgram, exactProgram;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -65,6 +89,8 @@ void fillReport(const tlx::sim::LaunchResult &result, SimReport &report) {
   report.errors = unsigned(result.findings.size());
   report.json = list.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   report.printed = result.printed;
+  report.timeline = result.timeline;
+  report.proof = result.proof;
 }
 
 tlx::sim::TensorMap::Element mapElementOf(Element element) {
@@ -146,14 +172,12 @@ public:
     if (!target)
       return Status::error(Code::Internal, "unknown target '" + metadata.target + "' in a kernel's metadata");
     auto kernel = std::make_shared<SimKernel>();
-    std::string error;
-    // The host's compile is LLVM's too, with the same ways to fail.
-    if (Status s =
-            runGuarded([&] { kernel->program = tlx::sim::Program::load(binary.image, *target, metadata, error); }))
-      return s;
-    if (!kernel->program)
-      return Status::error(Code::Internal, "the simulator cannot load kernel '" + metadata.name + "': " + error);
+    kernel->target = target;
+    kernel->metadata = metadata;
+    kernel->image.assign(binary.image.begin(), binary.image.end());
     kernel->name = metadata.name;
+    const tlx::sim::Program *program;
+    if (Status s = kernel->find(false, program)) return s;
     kernel->args = metadata.args;
     for (const Fact &fact : metadata.facts)
       if (fact.noalias && fact.program.size() == 1 && uint64_t(fact.program[0].value) < metadata.args.size())
@@ -186,9 +210,12 @@ public:
     }
     config.seed = options.seed;
     config.checkRaces = options.checkRaces;
+    config.timeline = options.timeline;
+    config.exhaustive = options.exhaustive;
+    const tlx::sim::Program *program;
+    if (Status status = kernel.find(options.exact, program)) return status;
     if (options.maxSteps) config.maxSteps = options.maxSteps;
-    const tlx::sim::LaunchResult result =
-        tlx::sim::launch(*kernel.program, config, {params.bytes, params.size}, memory);
+    const tlx::sim::LaunchResult result = tlx::sim::launch(*program, config, {params.bytes, params.size}, memory);
     SimReport local;
     fillReport(result, local);
     Status status;

@@ -593,6 +593,19 @@ end:
     checkFinding(run(kernel("", kProxyFence, ""), config), FindingKind::MissingFence,
                  "which warp 1 has written by an ordinary store");
   });
+  // For all interleavings the causes are looked at as well: one finding more at the same place.
+  LaunchConfig plain, all;
+  all.exhaustive = true;
+  for (const std::string &text : {kernel(kProxyFence, "", ""), kernel("", "", kProxyFence)}) {
+    const LaunchResult right = run(text, all);
+    CHECK_MESSAGE(right.ok(), sim_test::text(right));
+    CHECK(right.proof.find("every interleaving of 1 program is covered") == 0);
+  }
+  for (const std::string &text : {kernel("", "", ""), kernel("", kProxyFence, "")}) {
+    const LaunchResult once = run(text, plain), more = run(text, all);
+    CHECK(find(more, FindingKind::MissingFence)->count > find(once, FindingKind::MissingFence)->count);
+    CHECK(more.proof.empty());
+  }
 }
 
 TEST_CASE("what a loop of loads overruns is found in every schedule: a ring of two slots without and with its empty "
