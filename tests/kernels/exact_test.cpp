@@ -70,6 +70,35 @@ TEST_CASE("exact: gemm_ws and matmul give the same bits, whatever their tiles, s
   CHECK(product(backwards, "gemm_ws", ws("2"), 1) == want);
 }
 
+TEST_CASE("exact: attention_ws gives the same bits with other rows, consumers, stages and programs") {
+  if (!onSimulator()) return;
+  auto output = [](const char *bm, const char *consumers, const char *stages, unsigned programs, double scale = 0.125) {
+    Program p = compile(
+        {"attention_ws.tlx",
+         "attention_ws",
+         {{"D", "64"}, {"BM", bm}, {"BN", "64"}, {"CONSUMERS", consumers}, {"STAGES", stages}, {"REGISTERS", "160"}},
+         {}},
+        "sm_90a");
+    Rng rng(5);
+    Tensor q("bf16", 2 * 200 * 64), k("bf16", 2 * 200 * 64), v("bf16", 2 * 200 * 64), o("bf16", 2 * 200 * 64),
+        lse("f32", 400);
+    for (Tensor *t : {&q, &k, &v}) fill(*t, rng, Fill::Normal);
+    o.poison();
+    auto dq = upload(q), dk = upload(k), dv = upload(v), d = upload(o), l = upload(lse);
+    auto t = [&](const tlx::Buffer &b) { return tensor(b, o, {2, 200, 64}); };
+    Setting exact{"sm_90a"};
+    exact.exact = true;
+    CHECK(p.run({programs}, {t(dq), t(dk), t(dv), t(d), l, l, 200, 2, scale}, exact) == "");
+    download(o, d);
+    const auto *data = static_cast<const uint8_t *>(o.data());
+    return std::vector<uint8_t>(data, data + o.bytes());
+  };
+  const std::vector<uint8_t> want = output("128", "2", "2", 1);
+  CHECK(output("192", "3", "2", 1) == want);
+  CHECK(output("128", "2", "3", 3) == want);
+  CHECK(output("128", "2", "2", 1, 0.25) != want);
+}
+
 TEST_CASE("exact: one thing wrong gives other bits") {
   if (!onSimulator()) return;
   const std::string text = textOf("gemm_ws.tlx");
