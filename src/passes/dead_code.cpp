@@ -44,12 +44,12 @@ struct Liveness {
       case Opcode::If:
         need(op->operand(0));
         break;
+      case Opcode::AsyncTasks: // the default task stays: it is the kernel's own warps, whatever they do
+        markOp(op->body().front());
+        break;
       case Opcode::Yield:
       case Opcode::Condition:
         break; // by slot
-      case Opcode::AsyncTasks:
-        markOp(op->body().front()); // the first task is the default one, whatever it does
-        break;
       default:
         for (Value *v : op->operands()) need(v);
         for (unsigned r = 0; r < op->numRegions(); ++r)
