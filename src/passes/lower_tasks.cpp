@@ -184,24 +184,32 @@ struct Lowering {
   }
 
   // --- warp-uniform branches -----------------------------------------------------------------------------------------
-  llvm::DenseMap<const Value *, bool> perWarp;
-  /// Warps may have different values of it: it comes from a warp_any.
-  bool differs(const Value *v) {
-    if (auto it = perWarp.find(v); it != perWarp.end()) return it->second;
-    perWarp[v] = false; // around a loop: what else flows in decides
-    bool found = false;
-    const Op *def = v->def();
-    if (def && def->is(Opcode::WarpAny)) found = true;
-    if (def && !v->type.isTile() && !found) {
-      for (const Value *o : def->operands()) found = found || (!o->type.isTile() && differs(o));
-      if (def->is(Opcode::If))
-        for (unsigned r = 0; r < 2 && !found; ++r) found = differs(def->body(r).terminator()->operand(v->index()));
-      if (def->is(Opcode::For)) found = found || differs(def->body().terminator()->operand(v->index()));
+  /// Numbers that may differ from warp to warp: all that a warp_any decides or flows into.
+  llvm::DenseSet<const Value *> perWarp;
+  bool differs(const Value *v) const { return perWarp.contains(v); }
+  void spread(Value *any) {
+    std::vector<Value *> open;
+    auto reach = [&](Value *v) {
+      if (!v->type.isTile() && perWarp.insert(v).second) open.push_back(v);
+    };
+    reach(any);
+    while (!open.empty()) {
+      Value *v = open.back();
+      open.pop_back();
+      for (const Use &use : v->uses()) {
+        Op *op = use.op, *around = op->parentOp();
+        if (op->is(Opcode::For) && use.index >= 3)
+          reach(op->body().arg(use.index - 2)), reach(op->result(use.index - 3));
+        if (op->is(Opcode::While)) reach(op->body(0).arg(use.index));
+        if (op->is(Opcode::Yield) && around->is(Opcode::While)) reach(around->body(0).arg(use.index));
+        if (op->is(Opcode::Yield) && around->is(Opcode::For)) reach(around->body().arg(1 + use.index));
+        if (op->is(Opcode::Yield) && !around->is(Opcode::While)) reach(around->result(use.index));
+        if (op->is(Opcode::Condition) && use.index)
+          reach(around->body(1).arg(use.index - 1)), reach(around->result(use.index - 1));
+        if (op->is(Opcode::For) || op->is(Opcode::While)) continue;
+        for (unsigned i = 0; i < op->numResults(); ++i) reach(op->result(i));
+      }
     }
-    const Op *owner = def ? nullptr : v->block()->parentOp();
-    if (owner && owner->is(Opcode::For) && v->index() > 0 && !v->type.isTile())
-      found = differs(owner->operand(2 + v->index())) || differs(owner->body().terminator()->operand(v->index() - 1));
-    return perWarp[v] = found;
   }
   void keepsToWarp(const Block &body) {
     bool said = false;
@@ -216,6 +224,9 @@ struct Lowering {
     });
   }
   void warpBranches() {
+    module.kernel.body.walk([&](Op &op) {
+      if (op.is(Opcode::WarpAny)) spread(op.result());
+    });
     module.kernel.body.walk([&](Op &op) {
       auto refuse = [&](unsigned operand) {
         if (op.numOperands() > operand && differs(op.operand(operand)))
@@ -236,6 +247,14 @@ struct Lowering {
       case Opcode::BarrierWait:
       case Opcode::SubView:
         refuse(1);
+        break;
+      case Opcode::AsyncDot:
+        refuse(3);
+        break;
+      case Opcode::AsyncDescLoad:
+      case Opcode::AsyncDescStore:
+      case Opcode::EdgeStore:
+        for (unsigned i = 2; i < op.numOperands(); ++i) refuse(i);
         break;
       default:
         break;
