@@ -262,7 +262,9 @@ enum { TLX_KEEP_IR = 1, TLX_KEEP_LLVM = 2, TLX_KEEP_ASSEMBLY = 4, TLX_KEEP_LAYOU
 enum {
   TLX_COMPILE_VERIFY = 1,       /* check the IR after every pass */
   TLX_COMPILE_NO_LINE_INFO = 2, /* leave source lines out of the image */
-  TLX_COMPILE_CACHE_ONLY = 4    /* do not compile: TLX_ERROR_CACHE_MISS if the cache has no entry */
+  TLX_COMPILE_CACHE_ONLY = 4,   /* do not compile: TLX_ERROR_CACHE_MISS if the cache has no entry */
+  TLX_COMPILE_NO_STATIC_CHECKS =
+      8 /* take hand-written schedules as they are, without looking for waits that never end */
 };
 
 typedef struct tlx_compile_options {

@@ -47,15 +47,16 @@ void Generator::describeForReports() {
     }
   }
   const_cast<ir::Block &>(module.kernel.body).walk([&](ir::Op &op) {
-    if (!(op.is(Opcode::LocalAlloc) || op.is(Opcode::AllocBarriers)) || op.result()->name.empty()) return;
+    if (!(op.is(Opcode::LocalAlloc) || op.is(Opcode::AllocBarriers)) || !op.hasAttr(Attr::name)) return;
     const ir::Type type = op.result()->type;
     const bool barriers = op.is(Opcode::AllocBarriers);
     if (!barriers && !type.sharedLayout()) return; // code generation refuses it
     const unsigned slot =
         barriers ? kBarrierBytes : unsigned(type.sharedLayout()->elements()) * ir::scalarBytes(type.scalar());
     for (unsigned i = 0; i < ir::replicasOf(op); ++i)
-      metadata.shared.push_back({op.result()->name, unsigned(op.intAttr(Attr::offset) + i * op.intAttr(Attr::bytes)),
-                                 slot * type.depth(), type.depth(), barriers});
+      metadata.shared.push_back({op.strAttr(Attr::name).str(),
+                                 unsigned(op.intAttr(Attr::offset) + i * op.intAttr(Attr::bytes)), slot * type.depth(),
+                                 type.depth(), barriers});
   });
 }
 

@@ -106,6 +106,7 @@ struct Compilation {
   bool passes(ir::Module &module, const features::Target &target) {
     passes::PipelineOptions options;
     options.verify = request.verify;
+    options.scheduleChecks = request.staticChecks;
     std::string lastText;
     bool dumped = request.dumpAfter.empty();
     if (request.dumpAfter == "elaborate") result.dump = ir::print(module, &sources), dumped = true;
@@ -215,6 +216,7 @@ std::optional<std::string> canonicalKey(const CompileRequest &request) {
   addField(key, request.forSimulator ? "simulator" : "device");
   addField(key, request.assembleFor);
   addField(key, request.lineInfo ? "lines" : "no lines");
+  addField(key, request.staticChecks ? "checks" : "no checks");
   return key;
 }
 

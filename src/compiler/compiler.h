@@ -31,6 +31,7 @@ struct CompileRequest {
   std::string ptxasPath;
   std::string assembleFor; // the device's architecture where it is newer than the target's: "sm_90a"
   bool lineInfo = true;
+  bool staticChecks = true;  // of hand-written schedules, by walking through them
 
   // What to keep beside the image; none of these changes it.
   bool keepIr = false, keepLlvm = false, keepAssembly = false;

@@ -176,10 +176,10 @@ void Elaborator::bindPattern(const Pattern &target, Val val, Loc loc, bool isVar
       v = fits(v, type, loc) ? convertConst(v, type) : Val::poison();
     }
     if (!isVar) {
-      // The name stands in reports of the simulator.
-      if (v.isBuffer() || v.isBarrier())
-        if (ir::Value *memory = v.v; memory && memory->def() && memory->name.empty() && !memory->def()->numOperands())
-          memory->name = name.text;
+      // Reports call barriers and buffers by their names.
+      if (ir::Op *def = v.isBarrier() || v.isBuffer() ? v.v->def() : nullptr)
+        if ((def->is(ir::Opcode::AllocBarriers) || def->is(ir::Opcode::LocalAlloc)) && !def->hasAttr(ir::Attr::name))
+          def->setAttr(ir::Attr::name, std::string(name.text));
       define(name, {.val = std::move(v)});
       continue;
     }

@@ -19,6 +19,7 @@ struct Header {
   int64_t warps = 0, registers = 0, replicate = 1;
   std::optional<int64_t> start; // in warps
   std::string name;
+  std::string reportName() const { return name.empty() && task->isDefault ? "default" : name; }
 };
 } // namespace
 
@@ -172,6 +173,11 @@ void Elaborator::asyncTasks(const AsyncTasks &s) {
     if (!some) break;
     if (!h.task->isDefault && !h.registers) error(Diag::ElTaskRegistersAll, h.task->loc);
   }
+  for (size_t i = 0; i < headers.size(); ++i) {
+    const std::string name = headers[i].reportName();
+    auto same = [&](const Header &h) { return !name.empty() && h.reportName() == name; };
+    if (std::any_of(headers.begin(), headers.begin() + i, same)) error(Diag::ElTaskTwice, headers[i].task->loc, name);
+  }
   // The default task first: its warps are the first of the launch.
   llvm::stable_sort(headers, [](const Header &a, const Header &b) { return a.task->isDefault > b.task->isDefault; });
   std::vector<unsigned> copies;
@@ -193,8 +199,7 @@ void Elaborator::asyncTasks(const AsyncTasks &s) {
     op->setAttr(ir::Attr::start, (*starts)[i]);
     if (h.registers) op->setAttr(ir::Attr::registers, h.registers);
     if (h.replicate > 1) op->setAttr(ir::Attr::replica, replica);
-    if (!h.name.empty() || h.task->isDefault)
-      op->setAttr(ir::Attr::name, h.name.empty() ? std::string("default") : h.name);
+    if (!h.reportName().empty()) op->setAttr(ir::Attr::name, h.reportName());
     oneTask(*h.task, *op, replica);
   }
   b().atEnd(list);

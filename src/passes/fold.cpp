@@ -196,31 +196,33 @@ std::optional<AttrValue> foldFloat(const Op &op, llvm::ArrayRef<APFloat> v, Scal
   return attrOf(r);
 }
 
-std::optional<AttrValue> foldCmp(Pred pred, const Op &a, const Op &b) {
-  Scalar s = a.result()->type.scalar();
-  bool less, equal, ordered = true;
-  if (isInt(s)) {
-    const int64_t x = a.intAttr(Attr::value), y = b.intAttr(Attr::value);
-    less = lessThan(x, y, isSignedInt(s)), equal = x == y;
-  } else {
-    const APFloat::cmpResult r = floatOf(a).compare(floatOf(b));
-    less = r == APFloat::cmpLessThan, equal = r == APFloat::cmpEqual, ordered = r != APFloat::cmpUnordered;
-  }
+int64_t holds(Pred pred, bool less, bool equal, bool ordered = true) {
   switch (pred) {
   case Pred::Eq:
-    return int64_t(equal);
+    return equal;
   case Pred::Ne:
-    return int64_t(!equal);
+    return !equal;
   case Pred::Lt:
-    return int64_t(less);
+    return less;
   case Pred::Le:
-    return int64_t(less || equal);
+    return less || equal;
   case Pred::Gt:
-    return int64_t(ordered && !less && !equal);
+    return ordered && !less && !equal;
   case Pred::Ge:
-    return int64_t(ordered && !less);
+    return ordered && !less;
   }
-  return std::nullopt;
+  return 0;
+}
+
+int64_t compareInts(Pred pred, int64_t a, int64_t b, Scalar s) {
+  return holds(pred, lessThan(a, b, isSignedInt(s)), a == b);
+}
+
+std::optional<AttrValue> foldCmp(Pred pred, const Op &a, const Op &b) {
+  Scalar s = a.result()->type.scalar();
+  if (isInt(s)) return compareInts(pred, a.intAttr(Attr::value), b.intAttr(Attr::value), s);
+  const APFloat::cmpResult r = floatOf(a).compare(floatOf(b));
+  return holds(pred, r == APFloat::cmpLessThan, r == APFloat::cmpEqual, r != APFloat::cmpUnordered);
 }
 
 std::optional<AttrValue> foldCast(const Op &op, const Op &x, Scalar to) {
@@ -281,6 +283,27 @@ std::optional<AttrValue> foldConstants(const Op &op, llvm::ArrayRef<const Op *> 
   llvm::SmallVector<APFloat, 3> values;
   for (const Op *c : constants) values.push_back(floatOf(*c));
   return foldFloat(op, values, operand.scalar());
+}
+
+std::optional<int64_t> foldIntegers(const Op &op, llvm::ArrayRef<int64_t> values) {
+  const Scalar from = op.operand(0)->type.scalar(), to = op.result()->type.scalar();
+  switch (op.opcode) {
+  case Opcode::Cmp:
+    return compareInts(Pred(op.intAttr(Attr::pred)), values[0], values[1], from);
+  case Opcode::Cast:
+    return to == Scalar::I1 ? int64_t(values[0] != 0) : wrapInt(values[0], to);
+  case Opcode::Bitcast:
+    return wrapInt(values[0], to);
+  case Opcode::Select:
+    return values[values[0] ? 1 : 2];
+  case Opcode::MultipleOf:
+    return values[0];
+  default:
+    break;
+  }
+  if (!op.has(Elementwise) || !op.has(Pure) || values.size() > 2) return std::nullopt;
+  const auto folded = foldInt(op, values[0], values.size() > 1 ? values[1] : 0, from);
+  return folded ? std::optional(std::get<int64_t>(*folded)) : std::nullopt;
 }
 
 } // namespace tlx::passes::detail

@@ -91,8 +91,12 @@ private:
       return false;
     }
     const int64_t elements = 16 / scalarBytes(descriptor.type.scalar());
-    if (axis.info(op.operand(op.numOperands() - 1)).divisibility[0] % elements == 0) return true;
-    diagnostics.report(Diag::AsyncDescIndex, op.loc, descriptor.name, elements);
+    const AxisInfo &last = axis.info(op.operand(op.numOperands() - 1));
+    if (last.divisibility[0] % elements == 0) return true;
+    if (last.constant)
+      diagnostics.report(Diag::AsyncDescMisaligned, op.loc, descriptor.name, *last.constant, elements);
+    else
+      diagnostics.report(Diag::AsyncDescIndex, op.loc, descriptor.name, elements);
     return false;
   }
 

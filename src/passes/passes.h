@@ -19,6 +19,8 @@ void simplify(ir::Module &module, const SimplifyOptions &options = {});
 bool mergeReplicas(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Refuses what a hand-written schedule may not do; settles waits and registers: check_tasks.cpp.
 bool checkTasks(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// Refuses hand-written schedules that cannot work; changes nothing: check_schedules.cpp.
+bool checkSchedules(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Tensor descriptors become pointers, strides and extents where the target has no TMA: lower_descriptors.cpp.
 bool lowerDescriptors(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Chooses matrix instructions for dots and a layout for every tile; inserts convert_layout where uses disagree: assign_layouts.cpp.
@@ -66,6 +68,7 @@ const std::vector<PassEntry> &allPasses();
 
 struct PipelineOptions {
   bool verify = false;                                                        // after every pass
+  bool scheduleChecks = true;                                                 // check-schedules runs
   std::function<void(const char *pass, const ir::Module &, double ms)> after; // timing and dumps
 };
 /// Elaborated IR to what code generation takes: pipeline.cpp.

@@ -14,6 +14,7 @@ bool runPipeline(ir::Module &module, const features::Target &target, const Pipel
   const bool verify = options.verify;
 #endif
   for (const PassEntry &pass : allPasses()) {
+    if (pass.run == checkSchedules && !options.scheduleChecks) continue;
     auto start = std::chrono::steady_clock::now();
     if (!pass.run(module, target, diagnostics)) return false;
     if (options.after) {
@@ -42,6 +43,8 @@ const std::vector<PassEntry> &allPasses() {
       {"simplify", "folding, CSE, DCE, LICM", runSimplify},
       // Before anything is made of it.
       {"check-tasks", "rules of hand-written schedules", checkTasks},
+      // On what the program says, and behind what check-tasks refuses.
+      {"check-schedules", "waits that never end, bytes that never come", checkSchedules},
       // First of all: layouts are for accesses, and the facts of descriptors for axis analysis.
       {"lower-descriptors", "masked accesses for descriptors that TMA cannot serve", lowerDescriptors},
       // On clean IR: one computation is one value, so that classes are few and facts are seen.

@@ -9,6 +9,9 @@ namespace tlx::passes::detail {
 /// the operation gives at run time, or nothing where that is not fixed (a zero divisor) or the op is not folded.
 std::optional<ir::AttrValue> foldConstants(const ir::Op &op, llvm::ArrayRef<const ir::Op *> constants);
 
+/// The same for scalars of integer types, i1 included.
+std::optional<int64_t> foldIntegers(const ir::Op &op, llvm::ArrayRef<int64_t> values);
+
 /// One step for one op: replaces, rewrites or erases it by an equation. True if something changed; `op` may be gone
 /// then. New ops stand before it, and are themselves as simple as the rules make them after another step.
 bool simplifyOp(ir::Module &module, ir::Op *op);

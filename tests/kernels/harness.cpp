@@ -184,6 +184,7 @@ Program compileText(const std::string &text, const CompileSpec &spec, const std:
   o.target = target;
   o.params = spec.params;
   o.facts = spec.facts;
+  o.flags = spec.flags;
   o.device = device();
   o.image = onSimulator() ? TLX_IMAGE_SIMULATOR : TLX_IMAGE_NATIVE;
   try {

@@ -115,6 +115,8 @@ void addCompileOptions(CLI::App &command, tlxc::CompileArgs &args) {
   command.add_flag("--explain-layouts", args.explainLayouts,
                    "print the layout of each value, and for each shared access its bank wavefronts beside the minimum");
   command.add_flag("--verify", args.verify, "check the IR after every pass");
+  command.add_flag("--no-static-checks", args.noStaticChecks,
+                   "take hand-written schedules as they are, without looking for waits that never end");
   command
       .add_option("--assembler", args.assembler, "who turns PTX into machine code; default: the first that is there")
       ->check(CLI::IsMember({"ptxas", "nvjitlink", "driver"}));

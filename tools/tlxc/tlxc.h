@@ -38,7 +38,8 @@ using Report = std::unique_ptr<tlx_report, Releaser<tlx_report, tlx_report_relea
 struct CompileArgs {
   std::string file, kernel, target, assembler, ptxas, dumpAfter;
   std::vector<std::string> defines, assumptions, includeDirs;
-  bool timePasses = false, explainLayouts = false, verify = false, noCache = false;
+  bool timePasses = false, explainLayouts = false, verify = false, noCache = false,
+       noStaticChecks = false;
 };
 struct BuildArgs : CompileArgs {
   std::string emit, output;
