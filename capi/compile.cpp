@@ -89,7 +89,7 @@ Status readRequest(const ContextState &context, const char *source, size_t size,
     };
   constexpr uint32_t kKeep = TLX_KEEP_IR | TLX_KEEP_LLVM | TLX_KEEP_ASSEMBLY | TLX_KEEP_LAYOUTS;
   constexpr uint32_t kFlags = TLX_COMPILE_VERIFY | TLX_COMPILE_NO_LINE_INFO | TLX_COMPILE_CACHE_ONLY | TLX_COMPILE_NO_STATIC_CHECKS;
-  if ((o.keep & ~kKeep) || (o.flags & ~kFlags) || o.reserved)
+  if ((o.keep & ~kKeep) || (o.flags & ~kFlags))
     return invalid("keep or flags has a bit that is not known");
   if (o.image > TLX_IMAGE_SIMULATOR) return invalid("image is not a tlx_image");
   request.keepIr = o.keep & TLX_KEEP_IR;
@@ -99,6 +99,7 @@ Status readRequest(const ContextState &context, const char *source, size_t size,
   request.verify = o.flags & TLX_COMPILE_VERIFY;
   request.lineInfo = !(o.flags & TLX_COMPILE_NO_LINE_INFO);
   request.staticChecks = !(o.flags & TLX_COMPILE_NO_STATIC_CHECKS);
+  request.debugTimeout = o.debug_timeout;
   request.dumpAfter = orEmpty(o.dump_after);
   request.assembler = orEmpty(o.assembler);
   request.ptxasPath = context.ptxas;

@@ -280,7 +280,8 @@ typedef struct tlx_compile_options {
   uint32_t image;             /* tlx_image; not read if there is a device */
   uint32_t keep;              /* TLX_KEEP_* */
   uint32_t flags;             /* TLX_COMPILE_* */
-  uint32_t reserved;          /* 0 */
+  uint32_t debug_timeout;     /* microseconds after which a wait for a barrier stops the kernel; 0: never. The error of
+                                 the next synchronization says which wait it was. NVIDIA; the simulator finds deadlocks */
   const char *assembler;      /* NVIDIA: "ptxas", "nvjitlink", "driver"; NULL: the first that is there, in this order */
   const char *dump_after;     /* NULL, or a pass whose result is kept as TLX_ARTIFACT_DUMP */
   tlx_import_callback import; /* NULL: only "std/…" can be imported */

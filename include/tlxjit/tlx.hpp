@@ -246,6 +246,7 @@ struct CompileOptions {
   Device device;
   tlx_image image = TLX_IMAGE_NATIVE;
   uint32_t keep = 0, flags = 0;
+  uint32_t debugTimeout = 0; // microseconds
   tlx_import_callback import = nullptr;
   void *importUser = nullptr;
 };
@@ -284,6 +285,7 @@ public:
     c.image = options.image;
     c.keep = options.keep;
     c.flags = options.flags;
+    c.debug_timeout = options.debugTimeout;
     c.import = options.import;
     c.import_user = options.importUser;
     tlx_kernel *kernel = nullptr;

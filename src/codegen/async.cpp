@@ -66,14 +66,8 @@ void Generator::emitBarrierOp(const ir::Op &op) {
     device("tlx.nv.bar.warp.sync", {b.getInt32(~0u)});
     return emitIf(condition ? b.CreateAnd(elected(), condition) : elected(), arrive);
   }
-  default: { // BarrierWait: the test in line, back for another try
-    BasicBlock *wait = newBlock("wait"), *passed = newBlock("passed");
-    b.CreateBr(wait);
-    b.SetInsertPoint(wait);
-    Value *done = device("tlx.nv.mbarrier.try.wait", {barrier, scalarOperand(op, 1)});
-    b.CreateCondBr(done, passed, wait);
-    b.SetInsertPoint(passed);
-  }
+  default:
+    return emitBarrierWait(op, barrier);
   }
 }
 

@@ -61,6 +61,7 @@ bool Generator::makeKernel() {
   metadata.hidden.clear();
   metadata.tasks.clear();
   metadata.shared.clear();
+  metadata.waits.clear();
 
   SmallVector<llvm::Type *, 16> types;
   SmallVector<unsigned, 4> firstParam, mapParams; // of the function, by argument
@@ -119,6 +120,13 @@ bool Generator::makeKernel() {
       types.push_back(b.getInt32Ty());
       metadata.hidden.push_back({HiddenArg::Kind(axis), place(4), 4});
     }
+  bool waits = false;
+  const_cast<ir::Block &>(kernel.body).walk([&](ir::Op &op) { waits |= op.is(ir::Opcode::BarrierWait); });
+  if (waits && options.debugTimeout) {
+    types.push_back(b.getPtrTy(1));
+    metadata.hidden.push_back({HiddenArg::Kind::WaitRecord, place(8), 8});
+    metadata.debugTimeout = options.debugTimeout;
+  }
   metadata.paramBytes = offset;
   if (!kernel.descriptors.empty()) foldDescriptors(kernel, metadata);
 
@@ -156,6 +164,7 @@ bool Generator::makeKernel() {
   unsigned hidden = unsigned(types.size() - metadata.hidden.size());
   for (unsigned axis = 0; axis < 3; ++axis)
     if (axes[axis]) gridArgs[axis] = function->getArg(hidden++);
+  if (hidden < types.size()) waitRecords = function->getArg(hidden);
   for (const Fact &fact : kernel.facts)
     if (fact.noalias && fact.program.size() == 1 && fact.program[0].op == Fact::Op::Arg)
       function->addParamAttr(firstParam[size_t(fact.program[0].value)], Attribute::NoAlias);

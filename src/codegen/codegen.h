@@ -15,6 +15,7 @@ namespace tlx::codegen {
 
 struct Options {
   bool lineInfo = true;
+  uint32_t debugTimeout = 0; // microseconds; a wait for an mbarrier that takes longer stops the kernel
 };
 
 /// Null after errors were reported. Fills what `metadata` says of arguments, hidden arguments, facts, warps and shared

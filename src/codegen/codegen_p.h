@@ -243,6 +243,10 @@ private:
   void emitSingle(const ir::Op &op);
   void emitAllocBarriers(const ir::Op &op);
   void emitBarrierOp(const ir::Op &op);
+  void emitBarrierWait(const ir::Op &op, llvm::Value *barrier); // debug_wait.cpp
+  void giveUpLate(const ir::Op &op, llvm::Value *start, llvm::BasicBlock *wait);
+  unsigned waitSite(const ir::Op &op, int64_t replica);
+  llvm::Value *waitRecords = nullptr; // an argument, under a debug time-out
   void emitAsyncDesc(const ir::Op &op);
   void emitPrefetch(const ir::Op &op);
   void emitBulkCopy(const ir::Op &op);

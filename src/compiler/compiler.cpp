@@ -80,7 +80,7 @@ struct Compilation {
     llvm::LLVMContext llvmContext;
     Binary binary;
     std::unique_ptr<llvm::Module> llvm =
-        codegen::generate(llvmContext, *module, *target, sources, {request.lineInfo}, binary.metadata, diagnostics);
+        codegen::generate(llvmContext, *module, *target, sources, {request.lineInfo, request.debugTimeout}, binary.metadata, diagnostics);
     if (!llvm || diagnostics.hasErrors()) return finish(failure());
     lap("codegen");
     if (request.keepLlvm) llvm::raw_string_ostream(result.llvm) << *llvm;
@@ -217,6 +217,7 @@ std::optional<std::string> canonicalKey(const CompileRequest &request) {
   addField(key, request.assembleFor);
   addField(key, request.lineInfo ? "lines" : "no lines");
   addField(key, request.staticChecks ? "checks" : "no checks");
+  addField(key, std::to_string(request.debugTimeout));
   return key;
 }
 

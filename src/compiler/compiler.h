@@ -32,6 +32,7 @@ struct CompileRequest {
   std::string assembleFor; // the device's architecture where it is newer than the target's: "sm_90a"
   bool lineInfo = true;
   bool staticChecks = true;  // of hand-written schedules, by walking through them
+  uint32_t debugTimeout = 0; // microseconds after which a wait for a barrier stops the kernel and says where; 0: never
 
   // What to keep beside the image; none of these changes it.
   bool keepIr = false, keepLlvm = false, keepAssembly = false;

@@ -14,7 +14,7 @@ namespace {
 // Spelled out, not numbered: a cache entry or an ahead-of-time file must not change its meaning when an enumeration
 // grows.
 constexpr const char *kArgKinds[] = {"scalar", "pointer", "tensor_desc"};
-constexpr const char *kHiddenKinds[] = {"grid_x", "grid_y", "grid_z"};
+constexpr const char *kHiddenKinds[] = {"grid_x", "grid_y", "grid_z", "wait_record"};
 constexpr const char *kDescriptorForms[] = {"fields", "tensor_map"};
 constexpr const char *kFactOps[] = {
     "const", "arg", "+", "-", "*", "/", "%", "neg", "==", "!=", "<", "<=", ">", ">=", "&&", "||", "!"};
@@ -132,6 +132,15 @@ std::string toJson(const KernelMetadata &metadata) {
   json["hidden"] = Json::array();
   for (const HiddenArg &arg : metadata.hidden)
     json["hidden"].push_back({{"kind", kHiddenKinds[size_t(arg.kind)]}, {"offset", arg.offset}, {"size", arg.size}});
+  if (metadata.debugTimeout) {
+    json["debug_timeout"] = metadata.debugTimeout;
+    for (const WaitSite &site : metadata.waits)
+      json["waits"].push_back({{"task", site.task},
+                               {"barrier", site.barrier},
+                               {"place", site.place},
+                               {"offset", site.offset},
+                               {"barriers", site.barriers}});
+  }
   json["facts"] = Json::array();
   for (const Fact &fact : metadata.facts) json["facts"].push_back(factToJson(fact));
   json["tasks"] = Json::array();
@@ -185,6 +194,17 @@ std::optional<KernelMetadata> metadataFromJson(const std::string &text, std::str
       one.at("size").get_to(arg.size);
       metadata.hidden.push_back(arg);
     }
+    metadata.debugTimeout = json.value("debug_timeout", 0u);
+    if (json.contains("waits"))
+      for (const Json &one : json.at("waits")) {
+        WaitSite site;
+        one.at("task").get_to(site.task);
+        one.at("barrier").get_to(site.barrier);
+        one.at("place").get_to(site.place);
+        one.at("offset").get_to(site.offset);
+        one.at("barriers").get_to(site.barriers);
+        metadata.waits.push_back(std::move(site));
+      }
     for (const Json &one : json.at("facts")) metadata.facts.push_back(factFromJson(one));
     // Files of earlier versions have neither.
     for (const Json &one : json.value("tasks", Json::array()))

@@ -38,10 +38,29 @@ struct ArgInfo {
 
 /// Arguments that the launcher adds behind the user's.
 struct HiddenArg {
-  enum class Kind : uint8_t { GridX, GridY, GridZ };
+  /// WaitRecord: the address of a WaitRecord for each of KernelMetadata::waits, 0: nobody reads them.
+  enum class Kind : uint8_t { GridX, GridY, GridZ, WaitRecord };
   Kind kind = Kind::GridX;
   uint32_t offset = 0, size = 4;
 };
+
+/// A place where the kernel waits for an mbarrier, under a debug time-out.
+struct WaitSite {
+  std::string task; // "'consumer' (replica 1)"
+  std::string barrier;
+  std::string place;                 // "gemm.tlx:31"
+  uint32_t offset = 0, barriers = 1; // bytes in shared memory, and how many lie there
+  bool operator==(const WaitSite &) const = default;
+};
+
+/// What a wait writes that gives up, in one store of 16 bytes.
+struct WaitRecord {
+  static constexpr uint32_t kWritten = 1u << 31;
+  uint32_t phase = 0;     // and kWritten
+  uint32_t barrier = 0;   // bytes in shared memory
+  uint32_t x = 0, yz = 0; // the program; y in the low half
+};
+static_assert(sizeof(WaitRecord) == 16);
 
 /// A fact of `requires` or an option, checked at every launch: a comparison over integers, as a small stack program in postfix
 /// order; `text` is how the user wrote it.
@@ -95,6 +114,8 @@ struct KernelMetadata {
   uint32_t paramBytes = 0;  // with hidden arguments
   std::vector<ArgInfo> args;
   std::vector<HiddenArg> hidden;
+  std::vector<WaitSite> waits; // with a debug time-out
+  uint32_t debugTimeout = 0;   // microseconds
   std::vector<Fact> facts;
   std::vector<TaskInfo> tasks;
   std::vector<SharedInfo> shared;

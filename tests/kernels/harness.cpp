@@ -185,6 +185,7 @@ Program compileText(const std::string &text, const CompileSpec &spec, const std:
   o.params = spec.params;
   o.facts = spec.facts;
   o.flags = spec.flags;
+  o.debugTimeout = spec.debugTimeout;
   o.device = device();
   o.image = onSimulator() ? TLX_IMAGE_SIMULATOR : TLX_IMAGE_NATIVE;
   try {

@@ -85,7 +85,7 @@ struct CompileSpec {
   std::string file, kernel;
   std::vector<std::pair<std::string, std::string>> params;
   std::vector<std::string> facts;
-  uint32_t flags = 0; // as in tlx::CompileOptions
+  uint32_t flags = 0, debugTimeout = 0; // as in tlx::CompileOptions
 };
 Program compile(const CompileSpec &spec, const std::string &target);
 /// The same from text.

@@ -125,6 +125,7 @@ Kernel compile(tlx_context *context, const CompileArgs &args, const tlx_device *
   options.device = device;
   options.keep = keep | (args.explainLayouts ? TLX_KEEP_LAYOUTS : 0);
   options.flags = (args.verify ? TLX_COMPILE_VERIFY : 0) | (args.noStaticChecks ? TLX_COMPILE_NO_STATIC_CHECKS : 0);
+  options.debug_timeout = args.debugTimeout;
   options.assembler = orNull(args.assembler);
   options.dump_after = orNull(args.dumpAfter);
   options.import = Importer::import;

@@ -118,6 +118,15 @@ void addCompileOptions(CLI::App &command, tlxc::CompileArgs &args) {
   command.add_flag("--no-static-checks", args.noStaticChecks,
                    "take hand-written schedules as they are, without looking for waits that never end");
   command
+      .add_option("--debug-timeout", args.debugTimeout,
+                  "NVIDIA: a wait for a barrier that takes longer (1000000 microseconds if no number is given) stops "
+                  "the kernel, and "
+                  "the error says which wait it was; for this, the code is slower")
+      ->type_name("[MICROSECONDS]")
+      ->expected(0, 1)
+      ->default_str("1000000")
+      ->check(CLI::Range(1u, 4000000000u));
+  command
       .add_option("--assembler", args.assembler, "who turns PTX into machine code; default: the first that is there")
       ->check(CLI::IsMember({"ptxas", "nvjitlink", "driver"}));
   command.add_option("--ptxas", args.ptxas, "path of ptxas")->type_name("FILE");

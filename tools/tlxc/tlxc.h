@@ -40,6 +40,7 @@ struct CompileArgs {
   std::vector<std::string> defines, assumptions, includeDirs;
   bool timePasses = false, explainLayouts = false, verify = false, noCache = false,
        noStaticChecks = false;
+  uint32_t debugTimeout = 0; // microseconds
 };
 struct BuildArgs : CompileArgs {
   std::string emit, output;

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 
 #include "runtime/cuda/driver.h"
+#include "runtime/launch/wait_records.h"
 
 namespace tlx::runtime::cuda {
 
@@ -110,6 +112,12 @@ public:
   /// Where each parameter lies in the buffer, in their order; empty: the buffer goes as a whole. A parameter aligned to more than the
   /// start of the parameter space (tensor maps: 64 bytes) has another offset there than here, so the driver must place it.
   std::vector<uint32_t> offsets;
+  /// Under a debug time-out: what its waits write before they stop the kernel, in memory of the host, and where the address goes.
+  WaitRecord *records = nullptr;
+  Pointer recordsOnDevice = 0;
+  uint32_t recordsOffset = 0;
+  std::vector<WaitSite> waits;
+  uint32_t debugTimeout = 0;
 };
 
 std::vector<uint32_t> offsetsOf(const KernelMetadata &metadata) {
@@ -128,6 +136,31 @@ std::vector<uint32_t> offsetsOf(const KernelMetadata &metadata) {
   if (!maps) offsets.clear();
   return offsets;
 }
+
+/// Adds what waits of a kernel said to the error of a call.
+class Recording {
+public:
+  void add(const CudaKernel *kernel) {
+    std::lock_guard lock(mutex);
+    kernels.push_back(kernel);
+  }
+  void remove(const CudaKernel *kernel) {
+    std::lock_guard lock(mutex);
+    std::erase(kernels, kernel);
+  }
+  Status explain(Status status) const {
+    if (!status) return status;
+    std::lock_guard lock(mutex);
+    for (const CudaKernel *k : kernels)
+      if (std::string text = waitText(k->waits, k->debugTimeout, {k->records, k->waits.size()}); !text.empty())
+        status.message = text + "\n" + status.message;
+    return status;
+  }
+
+private:
+  mutable std::mutex mutex;
+  std::vector<const CudaKernel *> kernels; // with records
+};
 
 class CudaTimer final : public Device::Timer {
 public:
@@ -193,22 +226,23 @@ public:
     if (!driver.missingMemory.empty()) return unavailable(driver.missingMemory);
     Current current(driver, context);
     if (Status s = current.status()) return s;
-    return driver.check(driver.memory.copyHostToDevice(toPointer(device), host, bytes, toStream(stream)),
-                        "cuMemcpyHtoDAsync");
+    return recording.explain(driver.check(
+        driver.memory.copyHostToDevice(toPointer(device), host, bytes, toStream(stream)), "cuMemcpyHtoDAsync"));
   }
   Status copyOut(void *host, const void *device, size_t bytes, void *stream) override {
     if (!driver.missingMemory.empty()) return unavailable(driver.missingMemory);
     Current current(driver, context);
     if (Status s = current.status()) return s;
-    return driver.check(driver.memory.copyDeviceToHost(host, toPointer(device), bytes, toStream(stream)),
-                        "cuMemcpyDtoHAsync");
+    return recording.explain(driver.check(
+        driver.memory.copyDeviceToHost(host, toPointer(device), bytes, toStream(stream)), "cuMemcpyDtoHAsync"));
   }
   Status copy(void *to, const void *from, size_t bytes, void *stream) override {
     if (!driver.missingMemory.empty()) return unavailable(driver.missingMemory);
     Current current(driver, context);
     if (Status s = current.status()) return s;
-    return driver.check(driver.memory.copyDeviceToDevice(toPointer(to), toPointer(from), bytes, toStream(stream)),
-                        "cuMemcpyDtoDAsync");
+    return recording.explain(
+        driver.check(driver.memory.copyDeviceToDevice(toPointer(to), toPointer(from), bytes, toStream(stream)),
+                     "cuMemcpyDtoDAsync"));
   }
 
   Status createStream(void **stream) override {
@@ -231,7 +265,7 @@ public:
     if (!driver.missingStream.empty()) return unavailable(driver.missingStream);
     Current current(driver, context);
     if (Status s = current.status()) return s;
-    return driver.check(driver.stream.synchronize(toStream(stream)), "cuStreamSynchronize");
+    return recording.explain(driver.check(driver.stream.synchronize(toStream(stream)), "cuStreamSynchronize"));
   }
 
   Status load(const Binary &binary, std::shared_ptr<LoadedKernel> &loaded) override {
@@ -284,6 +318,7 @@ public:
     kernel->threads = metadata.warpSize * metadata.numWarps;
     kernel->sharedBytes = metadata.sharedBytes;
     kernel->offsets = offsetsOf(metadata);
+    if (Status s = makeRecords(metadata, *kernel)) return s;
     loaded = std::move(kernel);
     return Status::ok();
   }
@@ -293,22 +328,31 @@ public:
     const auto &kernel = static_cast<const CudaKernel &>(loaded);
     Current current(driver, context);
     if (Status s = current.status()) return s;
+    ParamBuffer own; // with the address of the records
+    const ParamBuffer &buffer = kernel.records ? own : params;
+    if (kernel.records) {
+      own.size = params.size;
+      std::memcpy(own.bytes, params.bytes, params.size);
+      std::memcpy(own.bytes + kernel.recordsOffset, &kernel.recordsOnDevice, sizeof kernel.recordsOnDevice);
+    }
     if (!kernel.offsets.empty()) {
       constexpr size_t kMaxParams = ParamBuffer::kCapacity; // a parameter is a byte at least
       void *pointers[kMaxParams];
       for (size_t i = 0; i < kernel.offsets.size(); ++i)
-        pointers[i] = const_cast<uint8_t *>(params.bytes) + kernel.offsets[i];
-      return driver.check(driver.module.launchKernel(kernel.function, grid.x, grid.y, grid.z, kernel.threads, 1, 1,
-                                                     kernel.sharedBytes, toStream(stream), pointers, nullptr),
-                          "cuLaunchKernel");
+        pointers[i] = const_cast<uint8_t *>(buffer.bytes) + kernel.offsets[i];
+      return recording.explain(
+          driver.check(driver.module.launchKernel(kernel.function, grid.x, grid.y, grid.z, kernel.threads, 1, 1,
+                                                  kernel.sharedBytes, toStream(stream), pointers, nullptr),
+                       "cuLaunchKernel"));
     }
     size_t size = params.size;
     constexpr uintptr_t kEnd = 0, kBufferPointer = 1, kBufferSize = 2; // CU_LAUNCH_PARAM_*
-    void *extra[] = {reinterpret_cast<void *>(kBufferPointer), const_cast<uint8_t *>(params.bytes),
+    void *extra[] = {reinterpret_cast<void *>(kBufferPointer), const_cast<uint8_t *>(buffer.bytes),
                      reinterpret_cast<void *>(kBufferSize), &size, reinterpret_cast<void *>(kEnd)};
-    return driver.check(driver.module.launchKernel(kernel.function, grid.x, grid.y, grid.z, kernel.threads, 1, 1,
-                                                   kernel.sharedBytes, toStream(stream), nullptr, extra),
-                        "cuLaunchKernel");
+    return recording.explain(
+        driver.check(driver.module.launchKernel(kernel.function, grid.x, grid.y, grid.z, kernel.threads, 1, 1,
+                                                kernel.sharedBytes, toStream(stream), nullptr, extra),
+                     "cuLaunchKernel"));
   }
 
   Status encodeTensorMap(const TensorMapSpec &spec, uint8_t *out) override {
@@ -344,8 +388,28 @@ public:
   DeviceHandle handle = 0;
   Context context = nullptr;
   int sharedLimit = 48 << 10;
+  mutable Recording recording;
 
 private:
+  /// The context is current.
+  Status makeRecords(const KernelMetadata &metadata, CudaKernel &kernel) const {
+    const auto hidden = std::find_if(metadata.hidden.begin(), metadata.hidden.end(),
+                                     [](const HiddenArg &arg) { return arg.kind == HiddenArg::Kind::WaitRecord; });
+    if (hidden == metadata.hidden.end()) return Status::ok();
+    if (!driver.missingHost.empty()) return unavailable(driver.missingHost + ", which a debug time-out needs");
+    constexpr unsigned kDeviceMap = 2; // CU_MEMHOSTALLOC_DEVICEMAP
+    const size_t bytes = sizeof(WaitRecord) * std::max<size_t>(metadata.waits.size(), 1);
+    void *memory = nullptr;
+    if (Status s = driver.check(driver.host.allocate(&memory, bytes, kDeviceMap), "cuMemHostAlloc")) return s;
+    std::memset(memory, 0, bytes);
+    kernel.records = static_cast<WaitRecord *>(memory);
+    kernel.recordsOffset = hidden->offset;
+    kernel.waits = metadata.waits;
+    kernel.debugTimeout = metadata.debugTimeout;
+    recording.add(&kernel);
+    return driver.check(driver.host.devicePointer(&kernel.recordsOnDevice, memory, 0), "cuMemHostGetDevicePointer");
+  }
+
   /// A map has no extent of 0. An empty tensor is encoded with extents of 1 over one of these elements, which are zero:
   /// then all that a kernel loads is 0, and its stores do no harm. Maps that are only loaded from share the first
   /// element, which nothing writes; others get one element after another, so that what a kernel stores to one empty
@@ -378,9 +442,12 @@ private:
 };
 
 CudaKernel::~CudaKernel() {
-  if (!module) return;
+  if (records) device->recording.remove(this);
+  if (!module && !records) return;
   Current current(device->driver, device->context);
-  if (!current.status()) device->driver.module.moduleUnload(module);
+  if (current.status()) return;
+  if (module) device->driver.module.moduleUnload(module);
+  if (records) device->driver.host.release(records);
 }
 
 Status CudaTimer::create() {
@@ -400,13 +467,14 @@ CudaTimer::~CudaTimer() {
 Status CudaTimer::record(Event event) {
   Current current(device->driver, device->context);
   if (Status s = current.status()) return s;
-  return device->driver.check(device->driver.event.record(event, stream), "cuEventRecord");
+  return device->recording.explain(device->driver.check(device->driver.event.record(event, stream), "cuEventRecord"));
 }
 
 Status CudaTimer::milliseconds(double &result) {
   Current current(device->driver, device->context);
   if (Status s = current.status()) return s;
-  if (Status s = device->driver.check(device->driver.event.synchronize(last), "cuEventSynchronize")) return s;
+  if (Status s = device->driver.check(device->driver.event.synchronize(last), "cuEventSynchronize"))
+    return device->recording.explain(s);
   float time = 0;
   if (Status s = device->driver.check(device->driver.event.elapsedTime(&time, first, last), "cuEventElapsedTime"))
     return s;

@@ -47,6 +47,10 @@ Status Driver::load(const std::string &path, Driver &driver) {
   lib.find("cuMemcpyDtoHAsync_v2", memory.copyDeviceToHost, driver.missingMemory);
   lib.find("cuMemcpyDtoDAsync_v2", memory.copyDeviceToDevice, driver.missingMemory);
 
+  lib.find("cuMemHostAlloc", driver.host.allocate, driver.missingHost);
+  lib.find("cuMemFreeHost", driver.host.release, driver.missingHost);
+  lib.find("cuMemHostGetDevicePointer_v2", driver.host.devicePointer, driver.missingHost);
+
   lib.find("cuStreamCreate", driver.stream.create, driver.missingStream);
   lib.find("cuStreamDestroy_v2", driver.stream.destroy, driver.missingStream);
   lib.find("cuStreamSynchronize", driver.stream.synchronize, driver.missingStream);

@@ -103,6 +103,12 @@ struct Driver {
     Result (*copyDeviceToHost)(void *, Pointer, size_t, Stream);
     Result (*copyDeviceToDevice)(Pointer, Pointer, size_t, Stream);
   } memory = {};
+  // Memory of the host that kernels write.
+  struct {
+    Result (*allocate)(void **, size_t, unsigned);
+    Result (*release)(void *);
+    Result (*devicePointer)(Pointer *, void *, unsigned);
+  } host = {};
   struct {
     Result (*create)(Stream *, unsigned);
     Result (*destroy)(Stream);
@@ -122,7 +128,7 @@ struct Driver {
   } tensorMap = {};
 
   // What a group lacks; empty: it can be used.
-  std::string missingModule, missingMemory, missingStream, missingEvent, missingTensorMap;
+  std::string missingModule, missingMemory, missingHost, missingStream, missingEvent, missingTensorMap;
 
   /// Loads and initializes the driver. `path` empty: TLX_CUDA_DRIVER, else libcuda.so.1.
   static Status load(const std::string &path, Driver &driver);

@@ -173,7 +173,8 @@ Status LaunchPlan::create(const KernelMetadata &metadata, LaunchPlan &plan) {
   }
   plan.user = end;
   for (const HiddenArg &arg : metadata.hidden) {
-    if (arg.size != 4) return bad("a hidden grid argument does not have 4 bytes");
+    const uint32_t size = arg.kind == HiddenArg::Kind::WaitRecord ? 8 : 4;
+    if (arg.size != size) return bad("a hidden argument does not have " + std::to_string(size) + " bytes");
     if (std::string why = place("(hidden)", arg.offset, arg.size); !why.empty()) return bad(why);
   }
   for (const Fact &fact : metadata.facts) {
@@ -312,6 +313,9 @@ void LaunchPlan::addHidden(const Grid &grid, ParamBuffer &out) const {
       break;
     case HiddenArg::Kind::GridZ:
       storeAs(out.bytes + arg.offset, grid.z);
+      break;
+    case HiddenArg::Kind::WaitRecord: // a device that reads records puts their address here
+      storeAs(out.bytes + arg.offset, uint64_t(0));
       break;
     }
   }

@@ -27,6 +27,7 @@ const Direct kDirect[] = {
     {"tlx.nv.nctaid.x", Intrinsic::nvvm_read_ptx_sreg_nctaid_x},
     {"tlx.nv.nctaid.y", Intrinsic::nvvm_read_ptx_sreg_nctaid_y},
     {"tlx.nv.nctaid.z", Intrinsic::nvvm_read_ptx_sreg_nctaid_z},
+    {"tlx.nv.globaltimer", Intrinsic::nvvm_read_ptx_sreg_globaltimer},
     {"tlx.nv.bar.warp.sync", Intrinsic::nvvm_bar_warp_sync},
     {"tlx.nv.vote.any", Intrinsic::nvvm_vote_any_sync},
     {"tlx.nv.vote.all", Intrinsic::nvvm_vote_all_sync},

@@ -412,6 +412,41 @@ TEST_CASE("HIP: no tensor maps") {
   CHECK(status.message.find("hip:0 has no tensor maps") != std::string::npos);
 }
 
+TEST_CASE("CUDA: a wait that gave up is named by the error of the next call") {
+  Fake fake(kFakeCuda);
+  std::shared_ptr<Device> device;
+  REQUIRE(cuda::open(kFakeCuda, 0, device).isOk());
+  Binary binary = image(Binary::Kind::Cubin, "cubin");
+  KernelMetadata &m = binary.metadata;
+  m.hidden.push_back({HiddenArg::Kind::WaitRecord, 48, 8});
+  m.paramBytes = 56;
+  m.debugTimeout = 250000;
+  m.waits = {{"the kernel", "x", "k.tlx:3", 512, 1}, {"task 'consumer' (replica 1)", "full", "k.tlx:31", 1024, 3}};
+  std::string error;
+  const auto again = metadataFromJson(toJson(m), error);
+  REQUIRE(again);
+  CHECK(again->waits == m.waits);
+  CHECK(again->debugTimeout == 250000);
+  std::shared_ptr<Kernel> kernel;
+  REQUIRE(Kernel::create(std::move(binary), kernel).isOk());
+  fake.call("fake_reset");
+  REQUIRE(kernel->prepare(*device).isOk());
+  CHECK(fake.log().find("cuMemHostAlloc 32 flags 2\n") != std::string::npos);
+  REQUIRE(kernel->launch(*device, {1, 1, 1}, kArgs, nullptr, {}, nullptr).isOk());
+  CHECK(device->synchronize(nullptr).isOk());
+  CHECK(fake.log().find("0000000000000000\npop") == std::string::npos); // an address, not 0
+  fake.call("fake_hang");
+  REQUIRE(kernel->launch(*device, {1, 1, 1}, kArgs, nullptr, {}, nullptr).isOk());
+  const Status status = device->synchronize(nullptr);
+  CHECK(status.code == Code::Driver);
+  CHECK(status.message ==
+        "task 'consumer' (replica 1) of program (7, 3, 2) waited 250 ms for full[2], phase 1, k.tlx:31\n"
+        "cuStreamSynchronize: CUDA_ERROR_FAKE (fake error)");
+  kernel.reset();
+  CHECK(fake.log().find("cuModuleUnload\ncuMemFreeHost\n") != std::string::npos);
+  fake.call("fake_recover");
+}
+
 TEST_CASE("CUDA: errors become statuses, with the assembler's log") {
   Fake fake(kFakeCuda);
   std::shared_ptr<Device> device;

@@ -27,6 +27,7 @@ const Expected kExpected[] = {
     {"tlx.nv.nctaid.x", "%nctaid.x"},
     {"tlx.nv.nctaid.y", "%nctaid.y"},
     {"tlx.nv.nctaid.z", "%nctaid.z"},
+    {"tlx.nv.globaltimer", "%globaltimer"},
     {"tlx.nv.bar.sync", "1, 64;"},
     {"tlx.nv.bar.warp.sync", "bar.warp.sync"},
     {"tlx.nv.shfl.bfly", "shfl.sync.bfly.b32"},

@@ -101,9 +101,25 @@ static std::vector<size_t> gParamSizes;
 FAKE void fake_param_sizes(const size_t *sizes, size_t count) {
   gParamSizes.assign(sizes, sizes + count);
 }
+/// From now on launches hang: the second wait of the kernel writes its record, whose address is the last of the parameters, and traps.
+static bool gHangs = false;
+FAKE void fake_hang() {
+  gHangs = true;
+}
+FAKE void fake_recover() {
+  gHangs = false;
+}
+static void hang(void **extra) {
+  const size_t size = *static_cast<size_t *>(extra[3]);
+  uint64_t records;
+  std::memcpy(&records, static_cast<char *>(extra[1]) + size - 8, 8);
+  const uint32_t record[4] = {1u << 31 | 1, 1024 + 2 * 8, 7, 3 | 2u << 16};
+  std::memcpy(reinterpret_cast<void *>(uintptr_t(records) + 16), record, 16);
+}
 FAKE int cuLaunchKernel(Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                         unsigned bz, unsigned shared, void *stream, void **params, void **extra) {
   if (gQuiet) return 0;
+  if (gHangs) return hang(extra), 0;
   std::string bytes = "none";
   if (extra && uintptr_t(extra[0]) == 1 && uintptr_t(extra[2]) == 2 && extra[4] == nullptr)
     bytes = hexBytes(extra[1], *static_cast<size_t *>(extra[3]));
@@ -142,6 +158,17 @@ FAKE int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
 FAKE int cuMemFree_v2(uint64_t address) {
   return std::free(reinterpret_cast<void *>(uintptr_t(address))), 0;
 }
+FAKE int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
+  record("cuMemHostAlloc %zu flags %u", bytes, flags);
+  return *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256), 0;
+}
+FAKE int cuMemFreeHost(void *memory) {
+  record("cuMemFreeHost");
+  return std::free(memory), 0;
+}
+FAKE int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned) {
+  return *address = uint64_t(uintptr_t(memory)), 0;
+}
 FAKE int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *) {
   return std::memcpy(reinterpret_cast<void *>(uintptr_t(to)), from, bytes), 0;
 }
@@ -158,5 +185,5 @@ FAKE int cuStreamDestroy_v2(void *) {
   return 0;
 }
 FAKE int cuStreamSynchronize(void *) {
-  return 0;
+  return gHangs ? 719 : 0;
 }
