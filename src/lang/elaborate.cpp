@@ -44,6 +44,7 @@ std::unique_ptr<ir::Module> Elaborator::run(uint32_t file) {
   frame().scopes.emplace_back();
   b().atEnd(module->kernel.body);
   stmts(kernel->body->stmts);
+  placeStorages();
   if (diags.errorCount() != errors) return nullptr;
   b().atEnd(module->kernel.body);
   b().loc = kernel->body->endLoc.known() ? kernel->body->endLoc : kernel->loc;
@@ -216,7 +217,6 @@ static void tidy(ir::Block &block) {
 }
 
 void Elaborator::finish() {
-  placeStorages();
   tidy(module->kernel.body);
 }
 

@@ -262,8 +262,9 @@ std::optional<std::string> Elaborator::bulkEviction(const CallArgs &a, unsigned 
 
 Val Elaborator::opDescLoad(CallArgs &a) {
   auto offsets = blockOffsets(a, a.vals[0], 1);
+  if (!offsets) return Val::poison();
   auto eviction = bulkEviction(a, 2);
-  if (!offsets || !eviction) return Val::poison();
+  if (!eviction) return Val::poison();
   ++operations;
   ir::Value *v = b().descLoad(a.vals[0].v, *offsets);
   setHints(v->def(), "", *eviction);

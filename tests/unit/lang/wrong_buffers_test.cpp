@@ -83,7 +83,7 @@ TEST_CASE("storages") {
   };
   for (const Wrong &wrong : table) check(wrong, around(wrong.text));
   const std::string group = "set_buffer_overlap(s, reuse_group([reuse_group([x], group_size = 2), y]));\n";
-  check({"", 4, 1, 73, "set_buffer_overlap has been called for this storage"}, around(group + group));
+  check({"", 4, 1, 74, "set_buffer_overlap has been called for this storage"}, around(group + group));
   check({"", 4, 40, 41, "set_buffer_overlap has said how the buffers of this storage lie: allocate all of them before it"},
         around(group + "let z = local_alloc([64], f32, reuse = s);"));
 }
