@@ -256,6 +256,13 @@ struct Lowering {
       case Opcode::EdgeStore:
         for (unsigned i = 2; i < op.numOperands(); ++i) refuse(i);
         break;
+      case Opcode::AsyncDescPrefetch:
+        for (unsigned i = 1; i < op.numOperands(); ++i) refuse(i);
+        break;
+      case Opcode::AsyncBulkLoad:
+      case Opcode::AsyncBulkStore:
+        refuse(0);
+        break;
       default:
         break;
       }

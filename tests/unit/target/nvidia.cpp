@@ -225,7 +225,7 @@ TEST_CASE("nvidia: what is not one instruction is a diagnostic, not a crash") {
   CHECK(e.diagnostics ==
         "a masked access of type v3i32 (12 bytes) is not one instruction: its size has to be 1, 2, 4, 8 or 16 bytes\n");
   auto barrier = kernelOf(context, *device_ops::findDeviceOp("tlx.nv.bar.sync"), "", false);
-  CHECK(emit(*barrier, "sm_80", with("none")).diagnostics == "operand 0 of 'tlx.nv.bar.sync' has to be a constant\n");
+  CHECK(emit(*barrier, "sm_80", with("none")).diagnostics == "operand 1 of 'tlx.nv.bar.sync' has to be a constant\n");
   auto foreign = kernelOf(context, *device_ops::findDeviceOp("tlx.amd.rcp"), "", false);
   CHECK(emit(*foreign, "sm_80", with("none")).diagnostics == "'tlx.amd.rcp' does not exist on sm_80\n");
 }
