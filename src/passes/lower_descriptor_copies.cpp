@@ -13,7 +13,8 @@
 //                                            …
 //                                            single { async_store_wait {pending = 0, reads = 1} }   at the kernel's end
 //
-// Loads of a descriptor that the kernel stores to as well, and atomic operations that release, wait first until stores are visible.
+// Loads of a descriptor that the kernel stores to as well, and atomic operations that release, wait first until stores are visible. So do
+// stores where a task has several of the descriptor, or where a loop brings one to the same block again: TMA keeps no order.
 // (Nothing orders accesses of the same elements through different arguments.)
 //
 // That a buffer is free again before it is written is the affair of insert-barriers, which waits where bytes are used again.
@@ -30,6 +31,35 @@ namespace tlx::passes {
 using namespace ir;
 
 namespace {
+
+/// Whether a value may differ between the iterations of a loop.
+struct Variance {
+  Op &loop;
+  llvm::DenseSet<const Value *> seen;
+  bool of(const Value *v) {
+    if (!seen.insert(v).second) return false; // looked at already, or on the way
+    Op *owner = v->def() ? v->def() : v->block()->parentOp();
+    if (owner == &loop) return !v->def();
+    bool inside = false;
+    for (const Op *p = owner; p && !inside; p = p->parentOp()) inside = p->parentOp() == &loop;
+    if (!inside) return false;
+    bool varies = owner->has(Reads) || owner->has(Writes);
+    for (const Value *operand : owner->operands()) varies = varies || of(operand);
+    for (unsigned r = 0; r < owner->numRegions(); ++r)
+      if (const Op *end = owner->body(r).terminator())
+        for (const Value *passed : end->operands()) varies = varies || of(passed);
+    return varies;
+  }
+};
+
+/// A loop around a store by a descriptor brings it to one block again.
+bool storesAgain(Op &store) {
+  for (Op *p = store.parentOp(); p && !p->is(Opcode::Task); p = p->parentOp())
+    if (p->is(Opcode::For) || p->is(Opcode::While))
+      if (Variance loop{*p, {}}; llvm::none_of(store.operands().drop_front(2), [&](Value *v) { return loop.of(v); }))
+        return true;
+  return false;
+}
 
 struct Lowering {
   Module &module;
@@ -138,8 +168,8 @@ struct Lowering {
     Builder b(module);
     b.at(&op);
     b.loc = op.loc;
-    if (storedTwice.contains({op.operand(0), taskOf(op)}))
-      waitForStores(b, false); // TMA keeps no order between its stores
+    // TMA keeps no order between its stores.
+    if (storedTwice.contains({op.operand(0), taskOf(op)}) || storesAgain(op)) waitForStores(b, false);
     llvm::SmallVector<Value *, 8> parts{op.operand(1)};
     auto bytesOf = [](Value *v) { return v->type.elements() * int64_t(scalarBytes(v->type.scalar())); };
     while (bytesOf(parts[0]) > room) {

@@ -211,3 +211,28 @@ TEST_CASE("fault cases: edges of blocks on their way to memory") {
     }
   }
 }
+
+TEST_CASE("fault cases: one block stored again and again") {
+  // In a loop, in a loop around another, and by several operations: the last store is the one that stays.
+  for (const char *body :
+       {"for i in range(0, n) { c.store([0, 0], full([16, 64], i).to(f32)); }",
+        "for i in range(0, n) { for m in range(0, 2) { c.store([16 * m, 0], full([16, 64], i).to(f32)); } }",
+        "for i in range(0, n) { c.store([0, 0], full([16, 64], 90.0)); c.store([0, 0], full([16, 64], i).to(f32)); }"})
+    for (const std::string &target : targets()) {
+      CAPTURE(target);
+      CAPTURE(std::string(body));
+      Program p = compileText(
+          std::string("kernel k(c: tensor_desc<f32, [16, 64]>, n: i32) launch(num_warps = 4) {\n  ") + body + "\n}",
+          {"fault.tlx", "k", {}, {}}, target);
+      Tensor c("f32", 16 * 64);
+      const Values want(16 * 64, 6);
+      for (const Setting &setting : settings(target, seeds())) {
+        c.poison();
+        auto dc = upload(c);
+        CHECK_MESSAGE(p.run({1}, {tensor(dc, c, {16, 64}), 7}, setting) == "", setting.text());
+        download(c, dc);
+        const Worst w = compare(c, want, 0, 0);
+        CHECK_MESSAGE(w.ratio == 0, setting.text(), ": ", w.text());
+      }
+    }
+}
