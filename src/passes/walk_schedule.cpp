@@ -376,12 +376,24 @@ private:
   }
 
   // --- barriers ----------------------------------------------------------------------------------------------------
+  /// The caller may know that the number fits: it comes from an argument, or counts up to one. What a task carries from step to step does not.
+  bool isCallers(const Value *v) const {
+    const Op *def = v->def();
+    if (def) return llvm::any_of(def->operands(), [&](const Value *o) { return isCallers(o); });
+    const Op *owner = v->block()->parentOp();
+    if (!owner) return true;
+    return owner->is(Opcode::For) && v->index() == 0 && isCallers(owner->operand(1));
+  }
   /// The slot's number; nothing after a report, or where it is not known.
   std::optional<int64_t> inRing(Actor &a, const Op &op, const Value &view) {
     const SlotOf of = slotOf(&view);
     const auto index = of.index ? a.get(of.index) : 0;
     const int64_t depth = of.depth;
     if (!index || (*index >= 0 && *index < depth)) return index;
+    if (of.index && isCallers(of.index)) {
+      lost = true;
+      return std::nullopt;
+    }
     diagnostics.report(Diag::SlotOutside, op.loc, *index, slotText(*of.alloc), depth)
         .notes.push_back({of.alloc->loc, "declared here" + with()});
     failed = true;
@@ -449,6 +461,10 @@ private:
     const auto phase = a.get(op.operand(1));
     lost |= !phase;
     if (!s || !phase) return true;
+    if (*phase != 0 && *phase != 1 && isCallers(op.operand(1))) {
+      lost = true;
+      return true;
+    }
     if (*phase != 0 && *phase != 1) {
       diagnostics.report(Diag::PhaseValue, op.loc, *phase);
       failed = true;

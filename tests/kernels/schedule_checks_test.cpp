@@ -137,6 +137,9 @@ TEST_CASE("static checks: slots, phases, the last index of TMA") {
         "8:24 error: task 'b' can wait here for ever: phase 1 of x[0] needs 1 arrival and gets 0");
   check(tasks("barrier_arrive(x[0]);", "for i in range(2, 4) { barrier_wait(x[0], i); }"),
         "8:24 error: a phase is 0 or 1, and this is 2 to 3");
+  // The caller knows how large an argument is.
+  check(tasks("barrier_arrive(x[n]);", "barrier_wait(x[0], n);"), "");
+  check(tasks("for i in range(0, n) { barrier_arrive(x[i]); }", "barrier_wait(x[0], 0);"), "");
   auto at = [](const char *index) {
     return said(tasks(std::string("barrier_expect_bytes(x[0], 8192); async_descriptor_load(d, one[0], [0, ") + index +
                           "], x[0]);",
