@@ -109,7 +109,7 @@ struct Checker {
         auto found = llvm::find_if(uses, [&](auto &one) { return one.first == key; });
         Use &use = found == uses.end() ? uses.emplace_back(key, Use()).second : found->second;
         if (!use.first) use.first = op;
-        const std::pair<const Op *, int64_t> task{taskOf(*op), replicasOf(*op) > 1 ? r : -1};
+        const std::pair<const Op *, int64_t> task{taskOf(*op), replicasOf(*op) > 1 ? int64_t(r) : -1};
         if (!llvm::is_contained(use.tasks, task)) use.tasks.push_back(task);
       }
     for (auto &[key, use] : uses) {
