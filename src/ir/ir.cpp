@@ -264,7 +264,8 @@ Op *taskOf(const Op &op) {
 
 unsigned warpsOf(const Module &module, const Op &op) {
   const Op *task = op.is(Opcode::Task) ? &op : taskOf(op);
-  return task ? unsigned(task->intAttr(Attr::warps)) : module.kernel.numWarps;
+  if (!task) return module.kernel.numWarps;
+  return task->intAttr(Attr::issuer) ? 1 : unsigned(task->intAttr(Attr::warps));
 }
 
 unsigned replicasOf(const Op &op) {

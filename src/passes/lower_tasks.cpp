@@ -7,7 +7,10 @@
 //   %e = alloc_barriers {arrivals = 2}                  %e = alloc_barriers {arrivals = 8}
 //   task {warps = 4} { barrier_arrive {task = 1} … ->   task {warps = 4} { barrier_arrive …
 //
-// A task that only waits and issues is one of its first warp: {issuer = 1}.
+// Waits. Each warp waits for itself. What makes the others go on, and with them the phases, is issued when all warps of the task have passed their
+// waits: a warp that falls behind by two phases waits for ever.
+//
+//   barrier_wait; single { barrier_expect … }     ->      barrier_wait; barrier; single { barrier_expect … }
 //
 // Branches that warp_any decides are taken by some warps and not by others: what stands in them keeps to the warp, which is checked here, where
 // everything that needs shared memory is there to be seen.
@@ -39,37 +42,6 @@ struct Lowering {
   Module &module;
   Diagnostics &diagnostics;
 
-  // --- issuers -----------------------------------------------------------------------------------------------------
-  /// Nothing in it is done by more than one thread.
-  static bool onlyIssues(Op &task) {
-    bool only = true;
-    task.walk([&](Op &op) {
-      auto isTile = [](const Value *v) { return v->type.isTile(); };
-      only = only && llvm::none_of(op.operands(), isTile);
-      for (unsigned i = 0; i < op.numResults(); ++i) only = only && !isTile(op.result(i));
-      switch (op.opcode) {
-      case Opcode::Single:
-      case Opcode::For:
-      case Opcode::While:
-      case Opcode::If:
-      case Opcode::BarrierWait:
-      case Opcode::BarrierArrive:
-      case Opcode::BarrierExpect:
-      case Opcode::AsyncDescLoad:
-      case Opcode::AsyncDescStore:
-      case Opcode::AsyncDescPrefetch:
-      case Opcode::AsyncBulkLoad:
-      case Opcode::AsyncBulkStore:
-      case Opcode::AsyncStoreCommit:
-      case Opcode::AsyncStoreWait:
-        return;
-      default:
-        only = only && (op.has(Terminator) || (op.has(Pure) && !op.has(Collective)));
-      }
-    });
-    return only;
-  }
-
   // --- arrivals ------------------------------------------------------------------------------------------------------
   static void usersOf(Value *barriers, std::vector<Op *> &users) {
     for (const Use &use : barriers->uses())
@@ -78,11 +50,6 @@ struct Lowering {
       else
         users.push_back(use.op);
   }
-  static int64_t warpsAt(const Module &module, const Op &op) {
-    const Op *task = taskOf(op);
-    return task && task->intAttr(Attr::issuer) ? 1 : int64_t(warpsOf(module, op));
-  }
-
   void arrivals(Op &alloc) {
     std::vector<Op *> users;
     usersOf(alloc.result(), users);
@@ -91,7 +58,7 @@ struct Lowering {
     for (Op *op : users) {
       if (op->is(Opcode::BarrierExpect)) warps = -1;
       if (!op->is(Opcode::BarrierArrive)) continue;
-      const int64_t own = op->intAttr(Attr::task) ? warpsAt(module, *op) : -1;
+      const int64_t own = op->intAttr(Attr::task) ? int64_t(warpsOf(module, *op)) : -1;
       any |= op->intAttr(Attr::task) != 0;
       warps = warps == 0 || warps == own ? own : -1;
     }
@@ -109,13 +76,38 @@ struct Lowering {
     Builder b(module);
     b.at(&arrive);
     b.loc = arrive.loc;
-    if (warpsAt(module, arrive) > 1) b.create(Opcode::Barrier, {}, {});
+    if (warpsOf(module, arrive) > 1) b.create(Opcode::Barrier, {}, {});
     Op *single = b.create(Opcode::Single, arrive.operands().drop_front(1), {});
     Block &body = single->addRegion();
     if (arrive.numOperands() > 1) arrive.eraseOperand(1);
     arrive.moveTo(body);
     b.atEnd(body);
     b.yield({});
+  }
+
+  // --- waits ---------------------------------------------------------------------------------------------------------
+  static bool movesPhases(Op &single) {
+    bool moves = false;
+    single.walk([&](Op &op) {
+      moves |= op.is(Opcode::BarrierExpect) || op.is(Opcode::AsyncDescLoad) || op.is(Opcode::AsyncBulkLoad);
+    });
+    return moves;
+  }
+  void meetBeforeIssue(Op &task) {
+    if (warpsOf(module, task) == 1) return;
+    std::vector<Op *> singles;
+    bool waits = false;
+    task.walk([&](Op &op) {
+      waits |= op.is(Opcode::BarrierWait);
+      if (op.is(Opcode::Single) && movesPhases(op)) singles.push_back(&op);
+    });
+    for (Op *single : singles) {
+      if (!waits || (single->prev() && single->prev()->is(Opcode::Barrier))) continue;
+      Builder b(module);
+      b.at(single);
+      b.loc = single->loc;
+      b.create(Opcode::Barrier, {}, {});
+    }
   }
 
   // --- captures ------------------------------------------------------------------------------------------------------
@@ -276,9 +268,8 @@ struct Lowering {
       if (op.is(Opcode::Task)) tasks.push_back(&op);
       if (op.is(Opcode::AllocBarriers)) barriers.push_back(&op);
     });
-    for (Op *task : tasks)
-      if (onlyIssues(*task)) task->setAttr(Attr::issuer, int64_t(1));
     for (Op *op : barriers) arrivals(*op);
+    for (Op *task : tasks) meetBeforeIssue(*task);
     warpBranches();
     for (Op *task : tasks)
       if (task->intAttr(Attr::start)) captures(*task); // the default task runs on the warps that ran the rest

@@ -21,6 +21,8 @@ bool mergeReplicas(ir::Module &module, const features::Target &target, Diagnosti
 bool checkTasks(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Refuses hand-written schedules that cannot work; changes nothing: check_schedules.cpp.
 bool checkSchedules(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
+/// Tasks whose work fits one warp are one warp's: narrow_tasks.cpp.
+bool narrowTasks(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Tensor descriptors become pointers, strides and extents where the target has no TMA: lower_descriptors.cpp.
 bool lowerDescriptors(ir::Module &module, const features::Target &target, Diagnostics &diagnostics);
 /// Chooses matrix instructions for dots and a layout for every tile; inserts convert_layout where uses disagree: assign_layouts.cpp.

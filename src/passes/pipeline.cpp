@@ -45,6 +45,8 @@ const std::vector<PassEntry> &allPasses() {
       {"check-tasks", "rules of hand-written schedules", checkTasks},
       // On what the program says, and behind what check-tasks refuses.
       {"check-schedules", "waits that never end, bytes that never come", checkSchedules},
+      // Behind the checks, which speak of the program's warps, before layouts.
+      {"narrow-tasks", "one warp for what one warp can do", narrowTasks},
       // First of all: layouts are for accesses, and the facts of descriptors for axis analysis.
       {"lower-descriptors", "masked accesses for descriptors that TMA cannot serve", lowerDescriptors},
       // On clean IR: one computation is one value, so that classes are few and facts are seen.

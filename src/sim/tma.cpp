@@ -486,13 +486,11 @@ bool Engine::checkBulk(const uint8_t *global, const uint8_t *shared, uint32_t by
 }
 
 void Engine::bulkLoad(uint8_t *destination, uint8_t *barrier, uint8_t *source, uint32_t bytes, uint32_t site) {
-  onSync(SyncKind::AsyncIssue, 0, site);
   if (checkBulk(source, destination, bytes, site))
     issueLoad(rowsOf(source, bytes), kStart, uint32_t(destination - cta().shared), bytes, barrier, "bulk load", site);
 }
 
 void Engine::bulkStore(uint8_t *destination, uint8_t *source, uint32_t bytes, uint32_t site) {
-  onSync(SyncKind::AsyncIssue, 0, site);
   if (checkBulk(destination, source, bytes, site))
     issueStore(rowsOf(destination, bytes), kStart, uint32_t(source - cta().shared), bytes, BulkKind::Store,
                "bulk store", site);
