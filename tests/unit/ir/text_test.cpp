@@ -14,6 +14,34 @@ using namespace tlx::ir::testing;
 
 namespace {
 
+/// Views, storages, accesses by index, bulk copies.
+void buildViews(Builder &b) {
+  Context &c = b.context;
+  Value *desc = b.module.kernel.body.arg(5), *zero = b.constI32(0);
+  Value *ring = b.localAlloc(Scalar::F32, {64, 64}, 2, nullptr), *bytes = b.localAlloc(Scalar::U8, {128}, 64, nullptr);
+  b.create(Opcode::LocalReshape, ring, c.buffer(Scalar::F32, {16, 256}, 2, Space::Shared));
+  b.create(Opcode::LocalReinterpret, ring, c.buffer(Scalar::F16, {64, 128}, 2, Space::Shared));
+  Op *view = b.create(Opcode::StorageView, bytes, c.buffer(Scalar::F32, {32, 32}, 1, Space::Shared));
+  for (auto [attr, value] : {std::pair{Attr::offset, 0}, {Attr::stride, 0}, {Attr::group, 1}})
+    view->setAttr(attr, int64_t(value));
+  Value *indices = b.splat(zero, {8, 32});
+  Op *gather = b.create(Opcode::LocalGather, {view->result(), indices}, c.tile(b.f32(), {8, 32}));
+  gather->setAttr(Attr::axis, int64_t(0));
+  b.create(Opcode::LocalScatter, {view->result(), gather->result(), indices}, {})->setAttr(Attr::axis, int64_t(0));
+  Value *line = b.localAlloc(Scalar::F32, {64}, 1, nullptr);
+  Op *bar = b.create(Opcode::AllocBarriers, {}, c.barrier(1));
+  bar->setAttr(Attr::arrivals, int64_t(1));
+  b.create(Opcode::Fence, {}, {})->setAttr(Attr::scope, std::string("gpu"));
+  Op *single = b.create(Opcode::Single, {}, {});
+  Builder in(b.module);
+  in.atEnd(single->addRegion());
+  in.create(Opcode::AsyncDescPrefetch, {desc, zero, zero}, {});
+  Value *pointer = b.module.kernel.body.arg(0);
+  in.create(Opcode::AsyncBulkLoad, {pointer, line, bar->result()}, {})->setAttr(Attr::bytes, int64_t(256));
+  in.create(Opcode::AsyncBulkStore, {pointer, line}, {})->setAttr(Attr::bytes, int64_t(16));
+  in.yield({});
+}
+
 /// A kernel that uses every operation of the table at least once.
 /// What works by itself: only its text matters here.
 void buildAsync(Builder &b) {
@@ -143,6 +171,7 @@ void buildEverything(Module &m) {
   b.binary(Opcode::MulHi, i, i);
   b.create(Opcode::Assert, mask, {})->setAttr(Attr::message, std::string("never"));
   buildAsync(b);
+  buildViews(b);
   Builder in(m);
   in.atEnd(k.body);
   Op *loop = in.forLoop(pid, n, twin, {two[0], acc});
