@@ -217,7 +217,7 @@ TEST_CASE("memory: a store before a load of its address, in a pipelined loop") {
     for (const char *how : {"store(a + at, v);", "store(alias + at, v);", "atomic_add(a + at, v);"}) {
       bool atomic = std::string(how).find("atomic") == 0;
       Array a("f32", kOuter * kInner), difference("f32", kOuter * kInner);
-      Job job{replace("kernel k(a: *f32, d: *f32, P: i32) launch(num_warps = 4) {\n  let s = arange(0, 128);\n  let "
+      Job job{replace("kernel k(a: *f32, d: *f32, P: i32) launch(num_warps = 2) {\n  let s = arange(0, 128);\n  let "
                       "alias = a + (P - P);\n"
                       "  for p in range(P) {\n    for idx in range(0, 1024, 128, num_stages = $S) {\n      let at = p "
                       "* 1024 + idx + s;\n      let v = (idx + p + s).to(f32);\n"
@@ -241,7 +241,7 @@ TEST_CASE("memory: a store through another argument before the load, in a pipeli
   for (int stages : {1, 2, 3, 4}) {
     Array seen("f32", 1024);
     std::string text =
-        replace("kernel k(d: *f32, a: *f32, b: *f32, n: i32) launch(num_warps = 4) {\n  let s = arange(0, 128);\n"
+        replace("kernel k(d: *f32, a: *f32, b: *f32, n: i32) launch(num_warps = 2) {\n  let s = arange(0, 128);\n"
                 "  for idx in range(0, n, 128, num_stages = $S) {\n    store(b + idx + s, (idx + s).to(f32));\n    "
                 "store(d + idx + s, load(a + idx + s));\n  }\n}\n",
                 {{"S", number(stages)}});

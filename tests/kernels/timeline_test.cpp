@@ -99,7 +99,7 @@ TEST_CASE("timeline: texts are data, other targets have one too, a deadlock is d
     async_task(num_warps = 4, name = "two") { barrier_wait(ready[0], 0); }
   }
 })",
-                          {"k.tlx", "k", {}, {}}, "sm_90a");
+                          {"k.tlx", "k", {}, {}, TLX_COMPILE_NO_STATIC_CHECKS}, "sm_90a");
   const std::string page = p.timeline({1}, {d});
   checkForm(page);
   CHECK(page.find("The launch ended before this program did") != std::string::npos);
