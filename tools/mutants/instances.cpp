@@ -25,11 +25,12 @@ Argument number(double v) {
   return {Argument::Kind::Float, Element::None, {}, false, v};
 }
 
-Instance gemm(const char *name, const char *stages) {
+/// `rows`: of C; each consumer stores twice.
+Instance gemm(const char *name, const char *kernel, const char *stages, int rows = 256) {
   return {name,
-          "gemm_ws",
+          kernel,
           {{"BM", "128"}, {"BN", "64"}, {"STAGES", stages}},
-          {tensor({256, 832}), tensor({832, 64}), tensor({256, 64}, true), integer(256), integer(64), integer(832)},
+          {tensor({rows, 832}), tensor({832, 64}), tensor({rows, 64}, true), integer(rows), integer(64), integer(832)},
           1,
           {}};
 }
@@ -50,7 +51,8 @@ Instance attention(const char *name, const char *dynamic, const char *causal) {
 } // namespace
 
 const std::vector<Instance> &instances() {
-  static const std::vector<Instance> list = {gemm("gemm_ws", "2"), gemm("gemm_ws, 3 stages", "3"),
+  static const std::vector<Instance> list = {gemm("gemm_ws", "gemm_ws", "2"), gemm("gemm_ws, 3 stages", "gemm_ws", "3"),
+                                             gemm("gemm_pingpong", "gemm_pingpong", "2", 512),
                                              attention("attention_ws", "false", "false"),
                                              attention("attention_ws, dynamic, causal", "true", "true")};
   return list;

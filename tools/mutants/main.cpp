@@ -86,7 +86,8 @@ bool isRefused(const CompileRequest &request, const Mutation &mutation) {
   module->kernel.warpSize = target.warpSize;
   if (!apply(*module, mutation, sources)) return false;
   passes::simplify(*module);
-  return !passes::checkTasks(*module, target, diagnostics) || diagnostics.hasErrors();
+  return !passes::checkTasks(*module, target, diagnostics) || !passes::checkSchedules(*module, target, diagnostics) ||
+         diagnostics.hasErrors();
 }
 
 std::unique_ptr<llvm::Module> parse(llvm::LLVMContext &context, const Binary &binary) {
