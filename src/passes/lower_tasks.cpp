@@ -269,8 +269,8 @@ struct Lowering {
       if (op.is(Opcode::AllocBarriers)) barriers.push_back(&op);
     });
     for (Op *op : barriers) arrivals(*op);
+    warpBranches(); // on what the program says
     for (Op *task : tasks) meetBeforeIssue(*task);
-    warpBranches();
     for (Op *task : tasks)
       if (task->intAttr(Attr::start)) captures(*task); // the default task runs on the warps that ran the rest
     return diagnostics.errorCount() == before;

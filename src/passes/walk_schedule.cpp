@@ -133,6 +133,15 @@ private:
     return names.empty() ? "" : " (" + names + std::to_string(number) + ")";
   }
 
+  /// How to go on where the numbers for the arguments are none that the caller passes.
+  Diagnostic &withAdvice(Diagnostic &said, Loc loc) const {
+    const char *advice =
+        "these numbers keep what the kernel requires: say by 'requires' how its arguments depend on one "
+        "another, or compile without static checks";
+    if (!with().empty()) said.notes.emplace_back().loc = loc, said.notes.back().message = advice;
+    return said;
+  }
+
 public:
   bool factsHold() const {
     std::vector<int64_t> values;
@@ -438,9 +447,10 @@ private:
     const int64_t count = weight(op);
     if (count > s->pending) {
       const int64_t missing = s->expected - s->got;
-      diagnostics.report(Diag::ArriveTooMany, op.loc, taskText(a.task, a.replica), with(), counted(count, "arrival"),
-                         s->text(), s->pending, s->count,
-                         missing ? "; it still waits for " + counted(missing, "byte") : "");
+      withAdvice(diagnostics.report(Diag::ArriveTooMany, op.loc, taskText(a.task, a.replica), with(),
+                                    counted(count, "arrival"), s->text(), s->pending, s->count,
+                                    missing ? "; it still waits for " + counted(missing, "byte") : ""),
+                 op.loc);
       failed = true;
       return;
     }
@@ -576,6 +586,7 @@ private:
       return;
     }
     Diagnostic &said = waitsForEver(*first);
+    const Loc place = first->at()->loc;
     for (Actor *a : waiting) {
       const Op &op = *a->at();
       if (a == first) continue;
@@ -586,6 +597,7 @@ private:
       }
       said.notes.push_back({op.loc, taskText(a->task, a->replica) + " waits for " + what});
     }
+    withAdvice(said, place);
   }
 
   /// Waits that passed for one phase again and again while the barrier went on.

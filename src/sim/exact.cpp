@@ -11,9 +11,7 @@
 namespace tlx::sim {
 
 namespace {
-struct FormatBits {
-  unsigned width, mantissa;
-  uint64_t one; // biased exponent of 1.0
+struct FormatBits : FormatNumbers {
   uint64_t mask() const { return ~uint64_t(0) >> (64 - width); }
   uint64_t infinity() const { return (uint64_t(1) << (width - 1)) - (uint64_t(1) << mantissa); }
   uint64_t sign() const { return uint64_t(1) << (width - 1); }
@@ -30,17 +28,7 @@ struct FormatBits {
   }
 };
 FormatBits formatOf(FloatFormat f) {
-  switch (f) {
-  case FloatFormat::F16:
-    return {16, 10, 15};
-  case FloatFormat::BF16:
-    return {16, 7, 127};
-  case FloatFormat::F32:
-    return {32, 23, 127};
-  case FloatFormat::F64:
-    break;
-  }
-  return {64, 52, 1023};
+  return {formatNumbers(f)};
 }
 
 uint64_t mixed(uint64_t x, uint64_t salt) {
@@ -82,14 +70,10 @@ uint64_t divide(uint64_t a, uint64_t b, uint32_t format) {
 }
 
 uint32_t bitsOf(float x) {
-  uint32_t u;
-  std::memcpy(&u, &x, 4);
-  return u;
+  return std::bit_cast<uint32_t>(x);
 }
 uint64_t bitsOf(double x) {
-  uint64_t u;
-  std::memcpy(&u, &x, 8);
-  return u;
+  return std::bit_cast<uint64_t>(x);
 }
 
 /// To a wider format: the number, NaNs by their bits.

@@ -9,7 +9,6 @@
 #pragma once
 #include <bit>
 #include <cstdint>
-#include <cstring>
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/IR/Module.h"
@@ -17,6 +16,14 @@
 namespace tlx::sim {
 
 enum class FloatFormat : uint32_t { F16, BF16, F32, F64 };
+struct FormatNumbers {
+  unsigned width, mantissa;
+  uint64_t one; // biased exponent of 1.0
+};
+constexpr FormatNumbers formatNumbers(FloatFormat f) {
+  constexpr FormatNumbers all[] = {{16, 10, 15}, {16, 7, 127}, {32, 23, 127}, {64, 52, 1023}};
+  return all[size_t(f)];
+}
 
 template <typename U, unsigned Mantissa, U One> struct Ring {
   static constexpr int turn = int(8 * sizeof(U) - Mantissa); // sign and exponent become the low bits
@@ -37,14 +44,10 @@ static_assert(Ring32::ofBits(0x3f800000) == 1 && Ring32::toBits(1) == 0x3f800000
 static_assert(Ring64::ofBits(0x3ff0000000000000) == 1 && Ring64::toBits(1) == 0x3ff0000000000000);
 
 inline uint32_t ringOf(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, 4);
-  return Ring32::ofBits(bits);
+  return Ring32::ofBits(std::bit_cast<uint32_t>(x));
 }
 inline uint64_t ringOf(double x) {
-  uint64_t bits;
-  std::memcpy(&bits, &x, 8);
-  return Ring64::ofBits(bits);
+  return Ring64::ofBits(std::bit_cast<uint64_t>(x));
 }
 
 /// On bits of a format: what TMA's reductions do.

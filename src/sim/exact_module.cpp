@@ -42,23 +42,6 @@ private:
     if (!t->isDoubleTy()) error = "there is no exact form of this type of floats";
     return FloatFormat::F64;
   }
-  struct Bits {
-    unsigned width, mantissa;
-    uint64_t one;
-  };
-  Bits bitsOf(Type *t) {
-    switch (formatOf(t)) {
-    case FloatFormat::F16:
-      return {16, 10, 15};
-    case FloatFormat::BF16:
-      return {16, 7, 127};
-    case FloatFormat::F32:
-      return {32, 23, 127};
-    case FloatFormat::F64:
-      break;
-    }
-    return {64, 52, 1023};
-  }
   Type *integers(Type *t) {
     Type *one = b.getIntNTy(t->getScalarSizeInBits());
     auto *v = dyn_cast<FixedVectorType>(t);
@@ -75,12 +58,12 @@ private:
     return b.CreateOr(b.CreateShl(v, left), b.CreateLShr(v, width - left));
   }
   Value *ring(Value *v) {
-    const Bits f = bitsOf(v->getType());
+    const FormatNumbers f = formatNumbers(formatOf(v->getType()));
     Value *x = bits(v);
     return b.CreateMul(rotate(x, f.width - f.mantissa), number(x->getType(), Ring64::inverse(f.one)));
   }
   Value *unring(Value *r, Type *type) {
-    const Bits f = bitsOf(type);
+    const FormatNumbers f = formatNumbers(formatOf(type));
     return b.CreateBitCast(rotate(b.CreateMul(r, number(r->getType(), f.one)), f.mantissa), type);
   }
   Value *infinity(Type *t, bool negative) { return ConstantFP::getInfinity(t, negative); }

@@ -66,6 +66,10 @@ std::string shipped(const char *name) {
   text << file.rdbuf();
   return text.str();
 }
+/// Behind what was found with numbers for the arguments.
+const std::string kAdvice =
+    "these numbers keep what the kernel requires: say by 'requires' how its arguments depend on "
+    "one another, or compile without static checks";
 } // namespace
 
 TEST_CASE("static checks: arrivals") {
@@ -106,7 +110,8 @@ TEST_CASE("static checks: arrivals") {
               "alloc_barriers(2, arrive_count = 4)"),
         "8:24 error: task 'b' can wait here for ever (n = 1024): x[0] completes a phase with each 4 arrivals, and "
         "since task 'b' passed it last it got 1024: task 'a' in line 5, 1024 times, so that phase 1 is over before "
-        "task 'b' sees it");
+        "task 'b' sees it\n  8: " +
+            kAdvice);
 }
 
 TEST_CASE("static checks: bytes") {
@@ -124,7 +129,8 @@ TEST_CASE("static checks: bytes") {
   check(tasks("barrier_expect_bytes(x[0], 8192);\nif n > 0 {" + load + " }", "barrier_wait(x[0], 0);"), "");
   check(tasks("barrier_expect_bytes(x[0], 8192);\nif n < 0 {" + load + " }", "barrier_wait(x[0], 0);"),
         "9:1 error: task 'b' can wait here for ever (n = 1024): phase 0 of x[0] needs 8192 bytes and gets 0 (expected "
-        "by task 'a' in line 5)");
+        "by task 'a' in line 5)\n  9: " +
+            kAdvice);
 }
 
 TEST_CASE("static checks: slots, phases, the last index of TMA") {
@@ -170,7 +176,8 @@ TEST_CASE("static checks: a phase that does not change") {
   check(tasks("for i in range(0, n) { barrier_arrive(x[0]); }", "for i in range(0, n) { barrier_wait(x[0], 0); }"),
         "8:24 error: task 'b' can wait here for ever (n = 1024): x[0] completes a phase with each arrival, and since "
         "task 'b' passed it last it got 1024: task 'a' in line 5, 1024 times, so that phase 1 is over before task 'b' "
-        "sees it");
+        "sees it\n  8: " +
+            kAdvice);
   check(tasks("barrier_arrive(x[0]);", "for i in range(0, n) { barrier_wait(x[0], 0); }"), ""); // it is complete once
 }
 

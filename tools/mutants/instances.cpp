@@ -31,22 +31,15 @@ Instance gemm(const char *name, const char *kernel, const char *stages, int rows
           kernel,
           {{"BM", "128"}, {"BN", "64"}, {"STAGES", stages}},
           {tensor({rows, 832}), tensor({832, 64}), tensor({rows, 64}, true), integer(rows), integer(64), integer(832)},
-          1,
-          {}};
+          1};
 }
-// The last consumer's turn comes by a named barrier from the one before.
-constexpr const char *kPingPong =
-    "the first consumer has waited for the same block, and the named barriers hand that on";
-
 Instance attention(const char *name, const char *dynamic, const char *causal) {
   return {name,
           "attention_ws",
           {{"D", "64"}, {"BM", "128"}, {"BN", "64"}, {"T", "f16"}, {"DYNAMIC", dynamic}, {"CAUSAL", causal}},
           {tensor({3, 256, 64}), tensor({3, 256, 64}), tensor({3, 256, 64}), tensor({3, 256, 64}, true),
            pointer(Element::F32, 768, true), pointer(Element::I32, 2), integer(256), integer(3), number(0.125)},
-          1,
-          {{"tlx.nv.mbarrier.try.wait", "barrier_wait(k_full[slot], phase)", 1, kPingPong},
-           {"tlx.nv.mbarrier.try.wait", "barrier_wait(v_full[v_slot], v_phase)", 1, kPingPong}}};
+          1};
 }
 } // namespace
 

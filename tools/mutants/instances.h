@@ -19,20 +19,12 @@ struct Argument {
   double number = 0;
 };
 
-/// A mutant that does the same, and why: the removal of the call of `operation` in a line that holds `text`, in the `copy`-th copy of its task.
-struct Known {
-  const char *operation, *text;
-  unsigned copy;
-  const char *reason;
-};
-
 struct Instance {
   const char *name;
   const char *kernel; // kernels/<kernel>.tlx
   std::vector<std::pair<std::string, std::string>> params;
   std::vector<Argument> arguments;
   uint32_t programs;
-  std::vector<Known> known;
 };
 const std::vector<Instance> &instances();
 

@@ -57,17 +57,6 @@ CompileRequest requestOf(const Instance &instance) {
   return request;
 }
 
-std::string knownReason(const Instance &instance, const std::string &source, const Mutation &m) {
-  std::istringstream text(source);
-  std::string line;
-  for (unsigned i = 0; i < m.line && std::getline(text, line);) ++i;
-  for (const Known &k : instance.known)
-    if (m.kind == Mutation::Kind::Remove && m.operation == k.operation && m.copy == k.copy &&
-        line.find(k.text) != std::string::npos)
-      return k.reason;
-  return "";
-}
-
 /// Whether the compiler refuses the same mistake in the text.
 bool isRefused(const CompileRequest &request, const Mutation &mutation) {
   SourceManager sources;
@@ -140,7 +129,6 @@ void run(const Instance &instance, const Options &options, Counts &counts) {
     const Mutation &m = mutations[i];
     std::string equivalent;
     const Binary binary = mutated(original, m, equivalent);
-    if (equivalent.empty()) equivalent = knownReason(instance, request.source, m);
     const bool refused = isRefused(request, m);
     Outcome found = launch(instance, binary, setting(true, std::nullopt));
     const char *verdict = "checker";
