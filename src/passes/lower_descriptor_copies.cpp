@@ -244,7 +244,9 @@ struct Lowering {
     module.kernel.body.walk([&](Op &op) {
       const bool ordered = (op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) && op.hasAttr(Attr::order);
       const llvm::StringRef order = ordered ? op.strAttr(Attr::order) : llvm::StringRef();
-      if ((op.is(Opcode::Return) && outside) || order == "release" || order == "acq_rel") ends.push_back(&op);
+      const bool releases = order == "release" || order == "acq_rel";
+      Op *task = taskOf(op); // whose stores its own threads have issued
+      if ((op.is(Opcode::Return) && outside) || (releases && (task ? hasStores(*task) : outside))) ends.push_back(&op);
       if (op.is(Opcode::Task) && hasStores(op)) ends.push_back(op.body().terminator());
     });
     for (Op *end : ends) {
