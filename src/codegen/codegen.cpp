@@ -315,6 +315,7 @@ void Generator::emitBlock(const ir::Block &block) {
   for (ir::Op &op : block) {
     b.SetCurrentDebugLocation(debugLoc(op.loc));
     emitOp(op);
+    leaveCommands(op);
   }
 }
 

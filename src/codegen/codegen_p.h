@@ -70,6 +70,11 @@ private:
   void emitWarpAny(const ir::Op &op);
   void changeRegisters(int64_t from, int64_t to);
   void meetAll();
+  llvm::Value *meetAtCommand(std::optional<unsigned> number);
+  std::vector<const ir::Op *> regionsIn(const ir::Op &op) const;
+  void leaveCommands(const ir::Op &op);
+  void dispatch(const ir::Op &tasks);
+  void dispatchCommands(llvm::ArrayRef<const ir::Op *> regions);
   unsigned freeBarrier();
   std::vector<const ir::Op *> taskRegions; // async_tasks, in order
   unsigned usedBarriers = 0;               // named barriers, a bit each
@@ -78,7 +83,7 @@ private:
   // --- threads.cpp: thread ids and what layouts make of them -------------------------------------------------------
   llvm::Value *threadId();
   llvm::Value *laneId();
-  llvm::Value *warpIndex(); // uniform
+  llvm::Value *warpIndex();                                                            // uniform
   llvm::Value *perReplica(llvm::ArrayRef<int64_t> values, llvm::Type *type = nullptr); // null: i32
   llvm::Value *plannedOffset(const ir::Op &op);
   llvm::Value *warpOfCta(); // the same in the whole CTA
@@ -346,7 +351,7 @@ private:
   /// prologue.
   struct Scope {
     unsigned warps = 0, start = 0, replicas = 1; // the first warp of all replicas
-    unsigned replicaWarps = 0;                     // of which an issuer uses one
+    unsigned replicaWarps = 0;                   // of which an issuer uses one
     llvm::BasicBlock *prologue = nullptr;
     std::vector<int64_t> barriers;                          // its named barrier, of each replica
     llvm::DenseMap<unsigned, llvm::Value *> prologueValues; // by the keys of threads.cpp

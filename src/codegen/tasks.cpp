@@ -6,7 +6,11 @@
 //   own:    … kernel … bar.sync all; default task; [bar.sync all] … ret
 //   workers: bar.sync all; warp in a task's range ? that task : next; [bar.sync all]; the next async_tasks …; ret
 //
-// Behind the last async_tasks nobody waits for the others if nothing follows.
+// Behind the last async_tasks nobody waits for the others if nothing follows. Where a loop or branch is around async_tasks, the workers ask which
+// one is next: the barrier counts threads, and so many of the own warps' vote for it, from 1; behind the loop or branch none does.
+//
+//   own:    loop { … bar.red.popc all, thread < 1; default task; bar.sync all … } bar.red.popc all, false
+//   workers: loop { switch bar.red.popc all, false: 0: leave; 1: as above; bar.sync all }
 #include "codegen/codegen_p.h"
 
 using namespace llvm;
@@ -19,9 +23,18 @@ using ir::Opcode;
 namespace {
 constexpr unsigned kNamedBarriers = 16, kBarrierBytes = 8;
 
-/// Something stands behind it that needs the end of all tasks.
+bool isTopLevel(const ir::Op &tasks) {
+  return !tasks.parentOp();
+}
+/// Something comes after it that needs the end of all tasks.
 bool isFollowed(const ir::Op &tasks) {
-  return tasks.next() && !tasks.next()->is(Opcode::Return);
+  return !isTopLevel(tasks) || (tasks.next() && !tasks.next()->is(Opcode::Return));
+}
+/// The loop or branch of the kernel's own block around it, or itself.
+const ir::Op &outermost(const ir::Op &tasks) {
+  const ir::Op *op = &tasks;
+  while (op->parentOp()) op = op->parentOp();
+  return *op;
 }
 const ir::Op &defaultTask(const ir::Op &tasks) {
   return *tasks.body().front();
@@ -87,6 +100,23 @@ void Generator::meetAll() {
   device("tlx.nv.bar.sync", {b.getInt32(allBarrier), b.getInt32(metadata.numWarps * metadata.warpSize)});
 }
 
+/// The same, and says which of the async_tasks inside a loop or branch comes next: `number` from 1, 0 for none; null: asks.
+Value *Generator::meetAtCommand(std::optional<unsigned> number) {
+  const unsigned own = module.kernel.numWarps * metadata.warpSize;
+  if (number && *number > own) diagnostics.report(Diag::CgTaskRegions, module.kernel.loc, own);
+  Value *votes = number && *number ? b.CreateICmpULT(threadId(), b.getInt32(*number)) : b.getFalse();
+  return device("tlx.nv.bar.red.popc",
+                {b.getInt32(allBarrier), b.getInt32(metadata.numWarps * metadata.warpSize), votes});
+}
+
+/// The async_tasks inside of `op`, a loop or branch.
+std::vector<const ir::Op *> Generator::regionsIn(const ir::Op &op) const {
+  std::vector<const ir::Op *> regions;
+  for (const ir::Op *tasks : taskRegions)
+    if (&outermost(*tasks) == &op) regions.push_back(tasks);
+  return regions;
+}
+
 void Generator::changeRegisters(int64_t from, int64_t to) {
   if (from == to || !from || !to) return;
   device(to > from ? "tlx.nv.setmaxnreg.inc" : "tlx.nv.setmaxnreg.dec", b.getInt32(unsigned(to)));
@@ -129,9 +159,56 @@ void Generator::emitTask(const ir::Op &task, bool followed) {
 }
 
 void Generator::emitAsyncTasks(const ir::Op &op) {
-  meetAll();
+  const std::vector<const ir::Op *> regions = regionsIn(outermost(op));
+  if (isTopLevel(op))
+    meetAll();
+  else
+    meetAtCommand(unsigned(llvm::find(regions, &op) - regions.begin()) + 1);
   emitTask(defaultTask(op), isFollowed(op));
   if (isFollowed(op)) meetAll();
+}
+
+/// Behind a loop or branch, for the workers that wait in it.
+void Generator::leaveCommands(const ir::Op &op) {
+  if (!taskRegions.empty() && !op.is(Opcode::AsyncTasks) && !op.parentOp() && !regionsIn(op).empty()) meetAtCommand(0);
+}
+
+/// Of the workers, which have met the kernel's own warps at its start.
+void Generator::dispatch(const ir::Op &tasks) {
+  BasicBlock *joined = newBlock("joined");
+  for (const ir::Op &task : tasks.body()) {
+    if (!task.is(Opcode::Task) || &task == &defaultTask(tasks)) continue;
+    b.SetCurrentDebugLocation(debugLoc(task.loc));
+    BasicBlock *mine = newBlock("worker"), *next = newBlock("dispatch");
+    Value *number = b.CreateSub(warpOfCta(), b.getInt32(unsigned(task.intAttr(Attr::start))));
+    b.CreateCondBr(b.CreateICmpULT(number, b.getInt32(unsigned(task.intAttr(Attr::warps)) * ir::replicasOf(task))),
+                   mine, next);
+    b.SetInsertPoint(mine);
+    emitTask(task, isFollowed(tasks));
+    b.CreateBr(joined);
+    b.SetInsertPoint(next);
+  }
+  b.CreateBr(joined); // warps without a task
+  b.SetInsertPoint(joined);
+  b.SetCurrentDebugLocation(debugLoc(tasks.loc));
+  if (isFollowed(tasks)) meetAll();
+}
+
+void Generator::dispatchCommands(llvm::ArrayRef<const ir::Op *> regions) {
+  BasicBlock *command = newBlock("command"), *left = newBlock("left");
+  b.CreateBr(command);
+  b.SetInsertPoint(command);
+  Value *number = uniform(meetAtCommand(std::nullopt));
+  for (unsigned i = 0; i < regions.size(); ++i) {
+    BasicBlock *mine = newBlock("region"), *next = newBlock("other");
+    b.CreateCondBr(b.CreateICmpEQ(number, b.getInt32(i + 1)), mine, next);
+    b.SetInsertPoint(mine);
+    dispatch(*regions[i]);
+    b.CreateBr(command);
+    b.SetInsertPoint(next);
+  }
+  b.CreateBr(left);
+  b.SetInsertPoint(left);
 }
 
 void Generator::emitWorkers() {
@@ -146,24 +223,12 @@ void Generator::emitWorkers() {
   b.SetInsertPoint(workers);
   for (const ir::Op *tasks : taskRegions) {
     b.SetCurrentDebugLocation(debugLoc(tasks->loc));
-    meetAll();
-    BasicBlock *joined = newBlock("joined");
-    for (const ir::Op &task : tasks->body()) {
-      if (!task.is(Opcode::Task) || &task == &defaultTask(*tasks)) continue;
-      b.SetCurrentDebugLocation(debugLoc(task.loc));
-      BasicBlock *mine = newBlock("worker"), *next = newBlock("dispatch");
-      Value *number = b.CreateSub(warpOfCta(), b.getInt32(unsigned(task.intAttr(Attr::start))));
-      b.CreateCondBr(b.CreateICmpULT(number, b.getInt32(unsigned(task.intAttr(Attr::warps)) * ir::replicasOf(task))),
-                     mine, next);
-      b.SetInsertPoint(mine);
-      emitTask(task, isFollowed(*tasks));
-      b.CreateBr(joined);
-      b.SetInsertPoint(next);
+    if (isTopLevel(*tasks)) {
+      meetAll();
+      dispatch(*tasks);
+    } else if (const auto regions = regionsIn(outermost(*tasks)); regions.front() == tasks) {
+      dispatchCommands(regions);
     }
-    b.CreateBr(joined); // warps without a task
-    b.SetInsertPoint(joined);
-    b.SetCurrentDebugLocation(debugLoc(tasks->loc));
-    if (isFollowed(*tasks)) meetAll();
   }
   b.CreateRetVoid();
 }

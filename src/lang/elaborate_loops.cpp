@@ -42,6 +42,35 @@ void collectAssigned(const Stmt &s, llvm::StringSet<> &names) {
   }
 }
 
+/// Names that tasks inside of it assign.
+void collectTaskAssigned(const Stmt &s, llvm::StringSet<> &names) {
+  switch (s.kind) {
+  case StmtKind::AsyncTasks:
+    collectTaskAssigned(*cast<AsyncTasks>(s).body, names);
+    break;
+  case StmtKind::AsyncTask:
+    collectAssigned(*cast<AsyncTask>(s).body, names);
+    break;
+  case StmtKind::If: {
+    auto &i = cast<If>(s);
+    collectTaskAssigned(*i.thenBlock, names);
+    if (i.elseBranch) collectTaskAssigned(*i.elseBranch, names);
+    break;
+  }
+  case StmtKind::For:
+    collectTaskAssigned(*cast<For>(s).body, names);
+    break;
+  case StmtKind::While:
+    collectTaskAssigned(*cast<While>(s).body, names);
+    break;
+  case StmtKind::Block:
+    for (const StmtPtr &x : cast<Block>(s).stmts) collectTaskAssigned(*x, names);
+    break;
+  default:
+    break;
+  }
+}
+
 /// A break of this loop, or a return, anywhere inside.
 bool exitsLoop(const Stmt &s, bool ownBreaks) {
   switch (s.kind) {
@@ -79,6 +108,15 @@ std::vector<int> Elaborator::assignedCells(const Block &body) {
   llvm::sort(out); // the set has no order; the IR must
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
+}
+
+/// What tasks in the body of a loop assign has no value in its next iteration.
+void Elaborator::markTaskCopies(const Block &body) {
+  llvm::StringSet<> names;
+  collectTaskAssigned(body, names);
+  for (auto &entry : names)
+    if (Binding *binding = findLocal(entry.first()); binding && binding->cell >= 0)
+      cells[binding->cell].taskCopy = true;
 }
 
 /// Cells that the body set and that were unset before: exit flags and results of a return. At the start of an iteration
@@ -201,6 +239,7 @@ Flow Elaborator::forLoop(const For &s) {
 
   // --- the body, as a for
   size_t firstCell = cells.size();
+  markTaskCopies(*s.body);
   std::vector<int> carried;
   for (int c : assignedCells(*s.body))
     if (!cells[c].poison) carried.push_back(c);
@@ -324,6 +363,7 @@ Flow Elaborator::forLoop(const For &s) {
 Flow Elaborator::whileLoop(const While &s) {
   At at(*this, s.loc);
   size_t firstCell = cells.size();
+  markTaskCopies(*s.body);
   std::vector<int> carried;
   for (int c : assignedCells(*s.body))
     if (!cells[c].poison) carried.push_back(c);

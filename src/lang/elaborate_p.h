@@ -314,6 +314,7 @@ public:
   Flow forLoop(const ast::For &s);
   Flow staticFor(const ast::For &s);
   Flow whileLoop(const ast::While &s);
+  void markTaskCopies(const ast::Block &body);
   std::vector<int> assignedCells(const ast::Block &body);
   struct Carried;
   void checkLoopAttrs(const ast::For &s, std::optional<int64_t> &stages, std::optional<int64_t> &unroll);

@@ -304,6 +304,7 @@ Flow Elaborator::branch(ir::Value *cond, llvm::function_ref<Flow()> onTrue, llvm
   for (size_t i = 0; i < before.size(); ++i) {
     const Cell &t = after[0][i], &e = after[1][i];
     cells[i].poison = t.poison || e.poison;
+    cells[i].taskCopy = t.taskCopy || e.taskCopy;
     if (t.value == e.value || cells[i].poison) {
       cells[i].value = t.value, cells[i].type = t.type;
       continue;

@@ -147,10 +147,6 @@ void Elaborator::asyncTasks(const AsyncTasks &s) {
     error(Diag::ElTaskNested, s.loc);
     return;
   }
-  if (frame().controlDepth || b().insertBlock() != &module->kernel.body) {
-    error(Diag::ElTaskControl, s.loc);
-    return;
-  }
   for (const Arg &a : s.attrs) error(Diag::ElTasksAttr, a.name.loc, a.name.text);
   std::vector<const AsyncTask *> tasks;
   if (!collectTasks(*s.body, tasks)) return;

@@ -22,6 +22,13 @@ TLX_COLD void Engine::refuseCount(uint32_t id, uint32_t count, uint32_t site) {
              std::to_string(b.count) + " at " + siteText(b.site));
 }
 
+TLX_COLD void Engine::refuseReduction(uint32_t id, uint32_t site) {
+  const NamedBarrier &b = cta().barriers[id];
+  report(FindingKind::BarrierMismatch, site,
+         std::string(b.reduces ? "no reduction" : "a reduction") + " at barrier " + std::to_string(id) +
+             ", where others wait with" + (b.reduces ? " one at " : "out one at ") + siteText(b.site));
+}
+
 TLX_COLD void Engine::refuseSite(uint64_t waiting, uint32_t waitSite, uint32_t site) {
   report(FindingKind::MismatchedCollective, site,
          lanesText(waiting) + " of warp " + std::to_string(current->warp->index) + " wait at " + siteText(waitSite) +
@@ -61,7 +68,7 @@ TLX_COLD void Engine::usedAgain(const NamedBarrier &b, uint32_t id, uint32_t sit
 }
 
 /// The named barrier at which this lane arrives, opened if it is the first. Does not return if the lane must not be there.
-NamedBarrier &Engine::joinBarrier(uint32_t id, uint32_t count, bool goesOn, uint32_t site) {
+NamedBarrier &Engine::joinBarrier(uint32_t id, uint32_t count, bool goesOn, uint32_t site, std::optional<bool> vote) {
   const Warp &warp = *current->warp;
   if (id >= kNamedBarriers || (!amd && (count == 0 || count % warpSize || count > program.threads))) {
     refuseBarrier(id, count, site);
@@ -72,10 +79,14 @@ NamedBarrier &Engine::joinBarrier(uint32_t id, uint32_t count, bool goesOn, uint
   if (!b.arrived) {
     b.count = count;
     b.site = site;
+    b.votes = 0, b.reduces = vote.has_value();
     std::fill(b.lanes.begin(), b.lanes.end(), 0);
     std::fill(b.passed.begin(), b.passed.end(), 0);
   } else if (b.count != count) {
     refuseCount(id, count, site);
+    stop();
+  } else if (b.reduces != vote.has_value()) {
+    refuseReduction(id, site);
     stop();
   } else if ((b.lanes[warp.index] | b.passed[warp.index]) & current->bit()) {
     arrivedTwice(id, site);
@@ -85,15 +96,16 @@ NamedBarrier &Engine::joinBarrier(uint32_t id, uint32_t count, bool goesOn, uint
   if (clocks && (goesOn || ((b.lanes[warp.index] | b.passed[warp.index] | current->bit()) & warp.live) == warp.live))
     releaseClock(warp.cta->units->named[id]);
   ++b.arrived;
+  b.votes += vote.value_or(false);
   return b;
 }
 
-/// `count` 0: all threads that have not exited (s_barrier), else bar.sync's.
-void Engine::barrier(uint32_t id, uint32_t count, uint32_t site) {
+/// `count` 0: all threads that have not exited (s_barrier), else bar.sync's; `vote`: bar.red's.
+void Engine::barrier(uint32_t id, uint32_t count, uint32_t site, std::optional<bool> vote) {
   Thread &t = *current;
   Warp &warp = *t.warp;
   Cta &cta = *warp.cta;
-  NamedBarrier &b = joinBarrier(id, count, false, site);
+  NamedBarrier &b = joinBarrier(id, count, false, site, vote);
   if (uint64_t waiting = b.lanes[warp.index]) {
     const uint32_t other = warp.lanes[std::countr_zero(waiting)].waitSite;
     if (other != site) {
@@ -131,6 +143,8 @@ void Engine::release(NamedBarrier &b, Cta &cta, uint32_t id) {
     if (!all) continue;
     if (all != warp.all) partialBarrier(b, id, warp, all);
     if (!lanes) continue;
+    for (uint64_t left = b.reduces ? lanes : 0; left; left &= left - 1)
+      warp.lanes[std::countr_zero(left)].votes = b.votes;
     if (clocks) acquireClock(cta.units->named[id], warp), cta.units->clocks[warp.index].knowPhases(id, b.uses + 1);
     wake(warp, lanes & ~(current->warp == &warp ? current->bit() : 0));
   }

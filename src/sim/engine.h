@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -84,6 +85,7 @@ struct Thread {
   Wait wait = Wait::None;
   uint32_t waitSite = 0;
   uint32_t sliceSteps = 0; // back-edges since it was scheduled
+  uint32_t votes = 0;      // of the last bar.red
   // cp.async
   uint32_t committedGroups = 0;
   std::vector<AsyncCopy> copies;
@@ -137,8 +139,10 @@ struct Warp {
 
 struct NamedBarrier {
   uint32_t count = 0, arrived = 0;
-  uint32_t site = 0;            // of the first that arrived
-  uint32_t uses = 0;            // complete ones
+  uint32_t site = 0;  // of the first that arrived
+  uint32_t uses = 0;  // complete ones
+  uint32_t votes = 0; // of bar.red
+  bool reduces = false;
   std::vector<uint64_t> lanes;  // that wait, by warp
   std::vector<uint64_t> passed; // that arrived without waiting (bar.arrive)
 };
@@ -295,7 +299,7 @@ public:
   void raceStoreEnds(uintptr_t address, uint32_t bytes, const Mark &inFlight);
 
   // --- barriers.cpp
-  void barrier(uint32_t id, uint32_t count, uint32_t site);
+  void barrier(uint32_t id, uint32_t count, uint32_t site, std::optional<bool> vote = std::nullopt);
   void barrierArrive(uint32_t id, uint32_t count, uint32_t site);
   void barrierExit(Thread &thread);
   /// A lane arrives at a collective. True in the last lane: it computes for all and calls `depart`; for the others
@@ -370,9 +374,11 @@ private:
   void recordProduct(WgmmaOp &op, unsigned groupIndex, uint64_t number);
   void recordOperands(const WgmmaOp &op, Cta &cta, unsigned groupIndex);
   void endTrace(Cta &cta, bool complete);
-  NamedBarrier &joinBarrier(uint32_t id, uint32_t count, bool goesOn, uint32_t site);
+  NamedBarrier &joinBarrier(uint32_t id, uint32_t count, bool goesOn, uint32_t site,
+                            std::optional<bool> vote = std::nullopt);
   void release(NamedBarrier &barrier, Cta &cta, uint32_t id);
   void refuseBarrier(uint32_t id, uint32_t count, uint32_t site);
+  void refuseReduction(uint32_t id, uint32_t site);
   void refuseCount(uint32_t id, uint32_t count, uint32_t site);
   void arrivedTwice(uint32_t id, uint32_t site);
   void refuseSite(uint64_t waiting, uint32_t waitSite, uint32_t site);

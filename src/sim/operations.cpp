@@ -98,6 +98,10 @@ void barSync(uint32_t id, uint32_t count, uint32_t site) {
   if (count == 0) count = ~0u; // reported
   engine().barrier(id, count, site);
 }
+uint32_t barCount(uint32_t id, uint32_t count, uint32_t predicate, uint32_t site) {
+  engine().barrier(id, count ? count : ~0u, site, predicate != 0);
+  return engine().current->votes;
+}
 void barArrive(uint32_t id, uint32_t count, uint32_t site) {
   engine().barrierArrive(id, count, site);
 }
@@ -231,6 +235,7 @@ const Symbol kCommon[] = {
     symbol("tlx.nv.nctaid.z", gridSize<2>),
     symbol("tlx.nv.globaltimer", standingTime),
     symbol("tlx.nv.bar.sync", barSync),
+    symbol("tlx.nv.bar.red.popc", barCount),
     symbol("tlx.nv.bar.arrive", barArrive),
     symbol("tlx.nv.setmaxnreg.inc", setRegisters),
     symbol("tlx.nv.setmaxnreg.dec", setRegisters),

@@ -197,6 +197,10 @@ Value *expand(Expansion &e) {
                   {e.arg(0), e.arg(1)});
     return nullptr;
   }
+  if (name == "tlx.nv.bar.red.popc")
+    return e.constant(1)
+               ? e.intrinsic(Intrinsic::nvvm_barrier_cta_red_popc_aligned_count, {e.arg(0), e.arg(1), e.arg(2)})
+               : nullptr;
   if (name == "tlx.nv.setmaxnreg.inc" || name == "tlx.nv.setmaxnreg.dec") {
     if (require(e, &features::Target::wgmma) && e.constant(0))
       e.intrinsic(name == "tlx.nv.setmaxnreg.inc" ? Intrinsic::nvvm_setmaxnreg_inc_sync_aligned_u32

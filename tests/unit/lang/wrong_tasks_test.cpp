@@ -56,13 +56,17 @@ TEST_CASE("headers of tasks") {
     {"async_tasks(exclusive = true) { async_task(default) { } }", 3, 13, 22, "async_tasks takes no 'exclusive'"},
     {"async_tasks { async_task(default) { } if c { async_task(num_warps = 4) { } } }", 3, 42, 43,
      "an 'if' around tasks needs a condition that is known at compile time"},
-    {"if n > 0 { async_tasks { async_task(default) { } } }", 3, 12, 23,
-     "async_tasks in a loop or branch at run time is not supported by this version; move the loop into the tasks"},
+    {"for i in range(0, n) { async_tasks { async_task(default) { v = v + 1; } } }", 3, 64, 65,
+     "tasks assign to 'v', each to a copy of its own: behind async_tasks, and in the next iteration of a loop around it, it has no value"},
+    {"while v < n { async_tasks { async_task(default) { v = 2; } } }", 3, 7, 8,
+     "tasks assign to 'v', each to a copy of its own: behind async_tasks, and in the next iteration of a loop around it, it has no value"},
+    {"if n > 0 { async_tasks { async_task(default) { v = 2; } } } let w = v;", 3, 69, 70,
+     "tasks assign to 'v', each to a copy of its own: behind async_tasks, and in the next iteration of a loop around it, it has no value"},
     {"let i = async_task_replica_id();", 3, 9, 30, "async_task_replica_id has a value inside a task only"},
     {"async_tasks { async_task(default) { v = 2; } } let w = v + 1;", 3, 56, 57,
-     "tasks assigned to 'v', each to a copy of its own: behind async_tasks it has no value"},
+     "tasks assign to 'v', each to a copy of its own: behind async_tasks, and in the next iteration of a loop around it, it has no value"},
     {"async_tasks { async_task(default) { v = 2; } } v += 1;", 3, 48, 49,
-     "tasks assigned to 'v', each to a copy of its own: behind async_tasks it has no value"},
+     "tasks assign to 'v', each to a copy of its own: behind async_tasks, and in the next iteration of a loop around it, it has no value"},
   };
   for (const Wrong &wrong : table) check(wrong, around(wrong.text));
 }

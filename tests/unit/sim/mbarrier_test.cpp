@@ -279,6 +279,42 @@ end:
   });
 }
 
+TEST_CASE("bar.red counts the threads whose predicate holds") {
+  // Twice, since the counts of a use must not reach the next one.
+  const std::string body = "(" + kOut + ") {\n" + kEntry + R"(  %c = icmp slt i32 %t, 37
+  %d = icmp slt i32 %t, 5
+  %x = call i32 @tlx.nv.bar.red.popc(i32 3, i32 96, i1 %c)
+  %y = call i32 @tlx.nv.bar.red.popc(i32 3, i32 96, i1 %d)
+  %z = mul i32 %y, 100
+  %r = add i32 %x, %z
+  %o = getelementptr i32, ptr addrspace(1) %out, i32 %t
+  store i32 %r, ptr addrspace(1) %o, align 4
+  ret void
+})";
+  const std::string mixed = "(" + kOut + ") {\n" + kEntry + R"(  %c = icmp slt i32 %t, 32
+  br i1 %c, label %one, label %other
+one:
+  %x = call i32 @tlx.nv.bar.red.popc(i32 3, i32 64, i1 true)
+  br label %end
+other:
+  call void @tlx.nv.bar.sync(i32 3, i32 64)
+  br label %end
+end:
+  ret void
+})";
+  auto p = program(body, "sm_80", 96);
+  forEachSchedule([&](LaunchConfig &config) {
+    Memory memory;
+    auto *out = static_cast<int *>(memory.allocate(96 * 4));
+    auto result = launch(*p, config, params(out), memory);
+    CHECK_MESSAGE(result.ok(), text(result));
+    for (int v : download(memory, out, 96)) REQUIRE(v == 537);
+    const auto wrong = run(mixed, config, 64);
+    CHECK(
+        (has(wrong, FindingKind::BarrierMismatch) && text(wrong).find("reduction at barrier 3") != std::string::npos));
+  });
+}
+
 TEST_CASE("elect is true in the lowest lane alone") {
   auto p = program(R"((ptr addrspace(1) %out) {
   %t = call i32 @tlx.nv.tid.x()

@@ -121,9 +121,10 @@ inline std::unique_ptr<llvm::Module> kernelOf(llvm::LLVMContext &context, const 
 }
 
 inline bool takesConstants(llvm::StringRef name) {
-  return name == "tlx.nv.bar.sync" || name == "tlx.nv.bar.arrive" || name == "tlx.nv.cp.async.wait" ||
-         name == "tlx.nv.bulk.wait" || name == "tlx.nv.bulk.load" || name == "tlx.nv.bulk.store" ||
-         name == "tlx.nv.bulk.wait.read" || name == "tlx.nv.wgmma.wait" || name == "tlx.amd.s.waitcnt";
+  return name == "tlx.nv.bar.sync" || name == "tlx.nv.bar.arrive" || name == "tlx.nv.bar.red.popc" ||
+         name == "tlx.nv.cp.async.wait" || name == "tlx.nv.bulk.wait" || name == "tlx.nv.bulk.load" ||
+         name == "tlx.nv.bulk.store" || name == "tlx.nv.bulk.wait.read" || name == "tlx.nv.wgmma.wait" ||
+         name == "tlx.amd.s.waitcnt";
 }
 
 } // namespace tlx::test

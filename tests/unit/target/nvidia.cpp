@@ -83,6 +83,7 @@ const Expected kExpected[] = {
     {"tlx.nv.fence.acq.rel.gpu", "fence.acq_rel.gpu;"},
     {"tlx.nv.fence.acq.rel.sys", "fence.acq_rel.sys;"},
     {"tlx.nv.bar.arrive", "arrive \t1, 64;"},
+    {"tlx.nv.bar.red.popc", "red.popc.u32"},
     {"tlx.nv.bulk.load", "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint", true},
     {"tlx.nv.bulk.store", "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint", true},
     {"tlx.nv.bulk.commit", "cp.async.bulk.commit_group;", true},
