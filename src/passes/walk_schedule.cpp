@@ -6,16 +6,22 @@
 // Each task goes on until it has to wait, then the next one does; what TMA brings is there at once. Any such order can happen on the device, so that
 // what stops here for ever can stop there. Only integers are computed. Where a branch or a loop around barriers depends on anything else, nothing is
 // known and nothing is said. The walk goes twice, with different numbers and the tasks in opposite order.
+//
+// All arguments have one number. Where tasks go by different ones (a loop to `steps` here, to `cdiv(K, 64)` there) the caller may keep them in step, so
+// that what is found is a warning.
 #include "passes/walk_schedule.h"
 
 #include <array>
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include "ir/names.h"
 #include "passes/passes.h"
@@ -85,6 +91,70 @@ struct Actor {
 
 std::string counted(int64_t n, const char *what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+/// The integer arguments that a number depends on.
+class Sources {
+public:
+  explicit Sources(const Module &module) : module(module) {}
+  void add(const Value *v) {
+    if (!seen.insert(v).second) return;
+    if (const Op *def = v->def()) {
+      for (const Value *o : def->operands()) add(o);
+      for (unsigned r = 0; r < def->numRegions(); ++r) addAll(def->body(r).terminator());
+    } else if (const Op *owner = v->block()->parentOp()) {
+      for (const Value *o : owner->operands()) add(o);
+      for (unsigned r = 0; r < owner->numRegions(); ++r) addAll(owner->body(r).terminator());
+    } else if (v->block() == &module.kernel.body && v->type.isScalar() && isInt(v->type.scalar())) {
+      names.insert(v->name);
+    }
+  }
+  std::set<std::string> names;
+
+private:
+  void addAll(const Op *op) {
+    for (const Value *o : op->operands()) add(o);
+  }
+  const Module &module;
+  llvm::DenseSet<const Value *> seen;
+};
+
+bool usesBarriers(const Op &op) {
+  bool uses = false;
+  const_cast<Op &>(op).walk([&](Op &inner) {
+    uses |= inner.is(Opcode::BarrierWait) || inner.is(Opcode::BarrierArrive) || inner.is(Opcode::BarrierExpect);
+  });
+  return uses;
+}
+
+/// Names of the arguments that decide how often a task waits and arrives.
+std::set<std::string> steering(const Module &module, const Op &task) {
+  Sources sources(module);
+  const_cast<Op &>(task).walk([&](Op &op) {
+    const bool steers = op.is(Opcode::For) || op.is(Opcode::If) || op.is(Opcode::While);
+    if (steers && usesBarriers(op)) {
+      for (unsigned i = 0; i < std::min(op.numOperands(), op.is(Opcode::For) ? 3u : op.is(Opcode::If) ? 1u : 0u); ++i)
+        sources.add(op.operand(i));
+      if (op.is(Opcode::While)) sources.add(op.body(0).terminator()->operand(0));
+    }
+    if (op.is(Opcode::BarrierArrive) && op.numOperands() > 1) sources.add(op.operand(1));
+  });
+  return sources.names;
+}
+
+/// "task 'a' by steps, task 'b' by K" of two tasks each of which goes by an argument that the other does not know; "" if there are none.
+std::string differentArguments(const Module &module) {
+  std::string text;
+  std::vector<std::pair<const Op *, std::set<std::string>>> tasks;
+  const_cast<Module &>(module).kernel.body.walk([&](Op &task) {
+    if (task.is(Opcode::Task) && usesBarriers(task)) tasks.push_back({&task, steering(module, task)});
+  });
+  for (auto &[task, mine] : tasks)
+    for (auto &[other, theirs] : tasks)
+      if (text.empty() && !llvm::includes(mine, theirs) && !llvm::includes(theirs, mine))
+        text = taskText(task) + " by " + llvm::join(mine, ", ") + ", " + taskText(other) + " by " +
+               llvm::join(theirs, ", ");
+  return text;
 }
 
 class Walk {
@@ -630,13 +700,21 @@ private:
 } // namespace
 
 bool walkSchedule(const Module &module, Diagnostics &diagnostics) {
+  Diagnostics found;
   bool seen = true;
   unsigned walks = 0;
   for (int64_t number : {1024, 512, 256, 64, 16, 8, 4, 2, 1}) {
-    Walk walk(module, diagnostics, number, walks % 2);
+    Walk walk(module, found, number, walks % 2);
     if (!walk.factsHold()) continue;
     seen &= walk.run();
     if (++walks == 2 || walk.failed) break;
+  }
+  const std::string different = found.all().empty() ? "" : differentArguments(module);
+  for (Diagnostic said : found.all()) {
+    if (!different.empty())
+      said.severity = Severity::Warning,
+      said.notes.push_back({said.loc, "tasks go by different arguments, which have one number here: " + different});
+    diagnostics.take(std::move(said));
   }
   return seen && walks;
 }

@@ -66,6 +66,11 @@ Diagnostic &Diagnostics::add(Diag id, Loc loc, std::string message) {
   return list.back();
 }
 
+void Diagnostics::take(Diagnostic diagnostic) {
+  if (diagnostic.severity == Severity::Error) ++errors;
+  list.push_back(std::move(diagnostic));
+}
+
 void Diagnostics::clear() {
   list.clear();
   errors = 0;

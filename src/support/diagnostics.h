@@ -43,6 +43,8 @@ public:
   template <typename... Args> Diagnostic &report(Diag id, Loc loc, Args &&...args) {
     return add(id, loc, llvm::formatv(false, diagText(id), std::forward<Args>(args)...).str());
   }
+  /// One that was reported elsewhere, perhaps with another severity.
+  void take(Diagnostic diagnostic);
   bool hasErrors() const { return errors != 0; }
   unsigned errorCount() const { return errors; }
   const std::vector<Diagnostic> &all() const { return list; }

@@ -114,6 +114,23 @@ TEST_CASE("static checks: arrivals") {
             kAdvice);
 }
 
+// The caller may keep two arguments in step, or not; where a task goes by no argument of its own, nothing can help it.
+TEST_CASE("static checks: arguments that belong together") {
+  const std::string kernel =
+      "kernel k(steps: i32, size: i32, q: i32) launch(num_warps = 4) {\n  let x = alloc_barriers(1);\n  async_tasks {\n"
+      "    async_task(default, name = \"a\") { for i in range(0, steps) { barrier_arrive(x[0]); } }\n"
+      "    async_task(num_warps = 4, name = \"b\") {\n      for i in range(0, cdiv(size, 4) + 3) { if i < $MORE { "
+      "barrier_wait(x[0], i & 1); } }\n"
+      "    }\n  }\n}\n";
+  const std::string waits = " task 'b' can wait here for ever (steps = size = 1024): ";
+  auto with = [&](const char *more) { return replace(kernel, {{"MORE", more}}); };
+  CHECK(said(with("size + 1")).starts_with("6:64 warning:" + waits));
+  CHECK(said(with("size + 1"))
+            .ends_with(
+                "6: tasks go by different arguments, which have one number here: task 'a' by steps, task 'b' by size"));
+  CHECK(said(with("steps")).starts_with("6:61 error:" + waits));
+}
+
 TEST_CASE("static checks: bytes") {
   const std::string load = " async_descriptor_load(d, one[0], [0, n * 8], x[0]);";
   check(tasks("barrier_expect_bytes(x[0], 8192);" + load, "barrier_wait(x[0], 0);"), "");
