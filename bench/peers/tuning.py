@@ -14,7 +14,10 @@ GRIDS = {
                 "BM,BN,BK": [(128, 256, 64), (256, 128, 64), (128, 128, 64), (128, 192, 64)],
                 "STAGES": [3, 4], "WARPS": [8], "GROUP_M": [8]},
                {"kernel": [("matmul_persistent", "multiprocessors")],
-                "BM,BN,BK": [(128, 256, 64)], "STAGES": [3], "WARPS": [8], "GROUP_M": [4, 16]}],
+                "BM,BN,BK": [(128, 256, 64)], "STAGES": [3], "WARPS": [8], "GROUP_M": [4, 16]},
+               {"kernel": [("gemm_ws", "multiprocessors")],
+                "BM,BN,BK,STAGES": [(128, 256, 64, 3), (128, 256, 64, 4), (128, 256, 128, 2), (128, 192, 64, 5), (128, 256, 32, 8)],
+                "GROUP_M": [4, 8, 16]}],
     "attention": [{"kernel": [("attention", "blocks")],
                    "BM,BN": [(128, 128), (128, 64), (128, 96), (128, 80), (128, 176), (192, 80), (192, 128)],
                    "STAGES": [2, 3], "WARPS": [8, 12]},
@@ -41,7 +44,7 @@ def configurations(work, target):
                 params["BLOCK"] = 1 << (work.sizes["cols"] - 1).bit_length()
             if kernel == "attention" and (params["BM"] == 192) != (params["WARPS"] == 12):
                 continue  # a warpgroup for each 64 rows
-            file = kernel + ".tlx" if kernel in ("attention_ws", "softmax", "softmax_long") else rule.file
+            file = kernel + ".tlx" if kernel in ("gemm_ws", "attention_ws", "softmax", "softmax_long") else rule.file
             name = kernel + " " + " ".join(f"{k}={v}" for k, v in params.items())
             found[name] = vars(configs.Config(file, kernel, params, rule.facts, programs))
     return found

@@ -264,6 +264,9 @@ bool expandDeviceOps(Module &module, Function &kernel, const features::Target &t
   // The exact CTA: without it ptxas must assume 1024 threads, and setmaxnreg is ignored.
   if (unsigned threads = attributeNumber(kernel, "tlx.threads", 0))
     kernel.addFnAttr("nvvm.reqntid", std::to_string(threads));
+  // What it moves around is the register file of one CTA; without that ptxas may not know how many a thread has at entry, and ignore it.
+  if (any_of(module, [](const Function &f) { return f.getName().starts_with("tlx.nv.setmaxnreg.") && !f.use_empty(); }))
+    kernel.addFnAttr("nvvm.minctasm", "1");
   markTensorMaps(kernel);
   orderAtomics(kernel, target);
   return expandCalls(module, target, options, diags, expand);
