@@ -61,7 +61,7 @@ static SmallVector<ir::Value *, 8> resultsOf(const ir::Op &op) {
 }
 
 // if (lo < hi) { last = lo + (count - 1) · step; i = lo; do { … } while (i != last, i += step); }: no comparison can
-// overflow, and the loop needs no counter besides i.
+// overflow, and the loop needs no counter besides i. Where the step is not known, while (unsigned(hi - i) > step, i += step).
 void Generator::emitFor(const ir::Op &op) {
   Value *lo = scalarOperand(op, 0), *hi = scalarOperand(op, 1), *step = scalarOperand(op, 2);
   const ir::Block &body = op.body();
@@ -70,7 +70,7 @@ void Generator::emitFor(const ir::Op &op) {
   Constant *one = ConstantInt::get(type, 1), *zero = Constant::getNullValue(type);
 
   auto less = [&](Value *x, Value *y) { return isSigned ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y); };
-  Value *enters, *last;
+  Value *enters, *last = nullptr, *down = nullptr;
   if (auto *c = dyn_cast<ConstantInt>(step)) {
     const bool up = !isSigned || !c->isNegative();
     enters = c->isZero() ? static_cast<Value *>(b.getFalse()) : up ? less(lo, hi) : less(hi, lo);
@@ -79,14 +79,12 @@ void Generator::emitFor(const ir::Op &op) {
     Value *count = c->isZero() ? span : b.CreateUDiv(span, size);
     Value *way = b.CreateMul(count, size);
     last = up ? b.CreateAdd(lo, way) : b.CreateSub(lo, way);
-  } else {
-    Value *up = isSigned ? b.CreateICmpSGT(step, zero) : b.CreateICmpNE(step, zero);
-    Value *down = isSigned ? b.CreateICmpSLT(step, zero) : static_cast<Value *>(b.getFalse());
+  } else { // what is left tells the last iteration, without a division
+    const ir::Op *def = op.operand(2)->def();
+    const bool positive = !isSigned || (def && def->is(ir::Opcode::NumPrograms));
+    Value *up = positive ? b.CreateICmpNE(step, zero) : b.CreateICmpSGT(step, zero);
+    down = positive ? static_cast<Value *>(b.getFalse()) : b.CreateICmpSLT(step, zero);
     enters = b.CreateOr(b.CreateAnd(up, less(lo, hi)), b.CreateAnd(down, less(hi, lo)));
-    Value *span = b.CreateSub(b.CreateSelect(down, b.CreateSub(lo, hi), b.CreateSub(hi, lo)), one);
-    Value *size = b.CreateSelect(down, b.CreateNeg(step), step);
-    size = b.CreateSelect(b.CreateICmpEQ(size, zero), one, size);
-    last = b.CreateAdd(lo, b.CreateMul(b.CreateUDiv(span, size), step));
   }
 
   SmallVector<ir::Value *, 8> results = resultsOf(op), carried = argsOf(body, 1);
@@ -107,7 +105,9 @@ void Generator::emitFor(const ir::Op &op) {
   if (!b.GetInsertBlock()->getTerminator()) { // a return at the end of the body leaves no back-edge
     yields = flow(carried, body.terminator()->operands());
     latch = b.GetInsertBlock();
-    Value *more = b.CreateICmpNE(index, last);
+    Value *more = last ? b.CreateICmpNE(index, last)
+                       : b.CreateSelect(down, b.CreateICmpUGT(b.CreateSub(index, hi), b.CreateNeg(step)),
+                                        b.CreateICmpUGT(b.CreateSub(hi, index), step));
     Value *next = b.CreateAdd(index, step, "", false, isSigned);
     b.CreateCondBr(more, loop, after);
     index->addIncoming(next, latch);

@@ -12,6 +12,13 @@ Value *mapped(const ValueMap &map, Value *v) {
   return it == map.end() ? v : it->second;
 }
 
+namespace {
+/// Made in a region of it.
+bool parentIs(const Value &v, const Op &op) {
+  return v.def() && v.def()->parentOp() == &op;
+}
+} // namespace
+
 bool Slice::add(Value *v) {
   if (v->block() == block) {
     arguments.insert(v);
@@ -20,10 +27,25 @@ bool Slice::add(Value *v) {
   Op *def = v->def();
   if (!def || def->parent() != block) return true; // from outside
   if (ops.contains(def)) return true;
+  if (def->is(Opcode::If)) return addIf(*def);
   if (!def->has(Pure) || def->has(Collective) || def->numRegions()) return false;
   if (!tiles && def->result()->type.isTile()) return false;
   ops.insert(def);
   return llvm::all_of(def->operands(), [&](Value *o) { return add(o); });
+}
+
+/// A branch that only chooses among numbers.
+bool Slice::addIf(Op &branch) {
+  for (unsigned i = 0; i < branch.numResults(); ++i)
+    if (branch.result(i)->type.isTile()) return false;
+  ops.insert(&branch);
+  bool good = add(branch.operand(0));
+  for (unsigned r = 0; r < 2; ++r)
+    for (Op &op : branch.body(r)) {
+      good = good && (op.isTerminator() || (op.has(Pure) && !op.has(Collective) && !op.numRegions()));
+      for (Value *o : op.operands()) good = good && (parentIs(*o, branch) || add(o));
+    }
+  return good;
 }
 
 bool Slice::addCarried() {

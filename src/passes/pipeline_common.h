@@ -21,6 +21,7 @@ struct Slice {
 
   /// False if the value depends on memory or on control flow in the block; what was added by then stays.
   bool add(ir::Value *v);
+  bool addIf(ir::Op &branch);
   /// The same for what the body of a loop makes of the carried values that are in it.
   bool addCarried();
   /// In program order, for an iteration that is real if `guard` is true.

@@ -31,18 +31,24 @@ Value *tripCount(Builder &b, Value *lo, Value *hi, Value *step) {
   return b.binary(Opcode::CeilDiv, b.select(still, none, span), b.select(still, b.constant(type, 1), asUnsigned(size)));
 }
 
+namespace {
+void guardDivision(Module &module, Op &op, Value *guard) {
+  if (!op.is(Opcode::DivFloor) && !op.is(Opcode::ModFloor) && !op.is(Opcode::CeilDiv)) return;
+  Value *divisor = op.operand(1);
+  if (divisor->def() && divisor->def()->is(Opcode::Constant)) return;
+  Builder b(module);
+  b.at(&op);
+  b.loc = op.loc;
+  op.setOperand(1, b.select(guard, divisor, b.constant(divisor->type, 1)));
+}
+} // namespace
+
 Op *cloneGuarded(Builder &b, const Op &op, llvm::DenseMap<Value *, Value *> &map, Value *guard) {
-  Value *divisor = nullptr;
-  if (op.is(Opcode::DivFloor) || op.is(Opcode::ModFloor) || op.is(Opcode::CeilDiv)) {
-    divisor = op.operand(1);
-    if (auto it = map.find(divisor); it != map.end()) divisor = it->second;
-    if (divisor->def() && divisor->def()->is(Opcode::Constant))
-      divisor = nullptr;
-    else
-      divisor = b.select(guard, divisor, b.constant(divisor->type, 1));
-  }
   Op *clone = b.clone(op, map);
-  if (divisor) clone->setOperand(1, divisor);
+  guardDivision(b.module, *clone, guard);
+  std::vector<Op *> inner;
+  for (unsigned r = 0; r < clone->numRegions(); ++r) clone->body(r).walk([&](Op &o) { inner.push_back(&o); });
+  for (Op *o : inner) guardDivision(b.module, *o, guard);
   return clone;
 }
 
