@@ -315,7 +315,7 @@ void Engine::asyncWait(uint32_t keep, uint32_t site) {
 void Engine::copyEnds(const AsyncCopy &copy, uint32_t offset) {
   Cta &c = cta();
   const unsigned warp = current->warp->index;
-  raceRecord(*c.races, offset, offset + copy.bytes, markNow(Mark::Kind::Write, copy.site), c, warp);
+  raceRecord(*c.races, offset, offset + copy.bytes, markNow(Mark::Kind::Write, copy.site), c, warp); // the lane's own
   const auto source = reinterpret_cast<uintptr_t>(copy.source);
   if (copy.sourceBytes)
     raceRecord(globalRaces, source, source + copy.sourceBytes, markNow(Mark::Kind::Read, copy.site), c, warp);

@@ -75,7 +75,7 @@ NamedBarrier &Engine::joinBarrier(uint32_t id, uint32_t count, bool goesOn, uint
     stop();
   }
   NamedBarrier &b = warp.cta->barriers[id];
-  if (checkRaces && warp.cta->units->clocks[warp.index].phasesOf(id) < b.uses) usedAgain(b, id, site);
+  if (checkRaces && phasesKnown(*warp.cta, warp.index, current->lane, id) < b.uses) usedAgain(b, id, site);
   if (!b.arrived) {
     b.count = count;
     b.site = site;
@@ -93,8 +93,10 @@ NamedBarrier &Engine::joinBarrier(uint32_t id, uint32_t count, bool goesOn, uint
     stop();
   }
   // A warp speaks once all its lanes are there, unless they go on.
-  if (clocks && (goesOn || ((b.lanes[warp.index] | b.passed[warp.index] | current->bit()) & warp.live) == warp.live))
+  if (clocks && goesOn)
     releaseClock(warp.cta->units->named[id]);
+  else if (clocks && ((b.lanes[warp.index] | b.passed[warp.index] | current->bit()) & warp.live) == warp.live)
+    releaseWarp(warp.cta->units->named[id]);
   ++b.arrived;
   b.votes += vote.value_or(false);
   return b;
@@ -145,12 +147,16 @@ void Engine::release(NamedBarrier &b, Cta &cta, uint32_t id) {
     if (!lanes) continue;
     for (uint64_t left = b.reduces ? lanes : 0; left; left &= left - 1)
       warp.lanes[std::countr_zero(left)].votes = b.votes;
-    if (clocks) acquireClock(cta.units->named[id], warp), cta.units->clocks[warp.index].knowPhases(id, b.uses + 1);
+    if (clocks) {
+      Clock &clock = cta.units->clocks[warp.index];
+      clock.join(cta.units->named[id]), clock.knowPhases(id, b.uses + 1);
+      lanesMeet(warp);
+    }
     wake(warp, lanes & ~(current->warp == &warp ? current->bit() : 0));
   }
   b.arrived = 0;
   ++b.uses;
-  if (clocks) cta.units->named[id] = Clock();
+  if (clocks) cta.units->named[id].clear();
 }
 
 /// An exited wave counts no longer (AMD).

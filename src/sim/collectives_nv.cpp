@@ -67,8 +67,13 @@ uint32_t voteAll(uint32_t mask, uint32_t predicate, uint32_t site) {
 }
 
 void warpSync(uint32_t mask, uint32_t site) {
+  Engine &e = engine();
   Gather *g;
-  if (engine().arrive(site, mask, nullptr, g)) engine().depart(*g);
+  if (!e.arrive(site, mask, nullptr, g)) return;
+  // One of part of a warp counts as none; shuffles and votes order no memory (PTX ISA, "bar.warp.sync" against "shfl.sync").
+  Warp &warp = *e.current->warp;
+  if (e.clocks && (mask & warp.live) == warp.live) e.lanesMeet(warp);
+  e.depart(*g);
 }
 
 // --- ldmatrix, stmatrix: N 8x8 matrices of 16-bit elements. Lane 8·i + r gives the address of row r of matrix i; lane
@@ -81,9 +86,11 @@ struct RowsLane {
 template <unsigned N, bool Trans, bool Store> void moveMatrices(uint32_t *registers, uint8_t *address, uint32_t site) {
   RowsLane lane{address, registers};
   if (engine().current->lane < 8 * N)
-    lane.address = engine().access(
-        address, {AccessFlags::pack(16, 4, AccessFlags::kShared | (Store ? AccessFlags::kWrite : AccessFlags::kRead))},
-        site);
+    lane.address = engine().access(address,
+                                   {AccessFlags::pack(16, 4,
+                                                      AccessFlags::kShared | AccessFlags::kCollective |
+                                                          (Store ? AccessFlags::kWrite : AccessFlags::kRead))},
+                                   site);
   Gather *g;
   if (!engine().arrive(site, 0xffffffff, &lane, g)) return;
   auto at = [&](unsigned l) { return static_cast<RowsLane *>(g->slots[l]); };

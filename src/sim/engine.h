@@ -179,6 +179,7 @@ struct AccessFlags {
   static constexpr uint32_t kRead = 1 << 16, kWrite = 1 << 17, kShared = 1 << 18, kYield = 1 << 19;
   // Atomics, and what they order. ctaScope: only with threads of the same CTA.
   static constexpr uint32_t kAtomic = 1 << 20, kAcquire = 1 << 21, kRelease = 1 << 22, kCtaScope = 1 << 23;
+  static constexpr uint32_t kCollective = 1 << 24; // made for all lanes of a warp together
   static uint32_t pack(uint32_t bytes, uint32_t log2Align, uint32_t flags) {
     return (bytes & 0xfff) | log2Align << 12 | flags;
   }
@@ -192,6 +193,7 @@ struct AccessFlags {
   bool acquire() const { return bits & kAcquire; }
   bool release() const { return bits & kRelease; }
   bool ctaScope() const { return bits & kCtaScope; }
+  bool collective() const { return bits & kCollective; }
 };
 
 class Engine {
@@ -276,19 +278,26 @@ public:
   /// At most `vm` direct loads of this wave stay in flight; with `lgkm` 0 no access of LDS does.
   void waitCounters(uint32_t vm, uint32_t lgkm, uint32_t site);
 
+  // --- clocks.cpp: who knows what of whom
+  /// Whether `mark` is ordered before what `lane` of `warp` does now; lanes as marks have them.
+  bool knows(const Cta &cta, unsigned warp, unsigned lane, const Mark &mark) const;
+  uint32_t phasesKnown(const Cta &cta, unsigned warp, unsigned lane, size_t barrier) const;
+  Mark markNow(Mark::Kind kind, uint32_t site) const; // of this lane
+  /// All lanes of a warp have met at what orders their memory.
+  void lanesMeet(Warp &warp);
+
   // --- races.cpp, where the launch checks them
-  bool knows(const Cta &cta, unsigned warp, const Mark &mark) const;
-  Mark markNow(Mark::Kind kind, uint32_t site) const; // of this warp
   bool raceCheck(Races &races, uint64_t begin, uint64_t end, const Mark &mark, const Cta &cta, unsigned warp,
                  const char *what);
   void raceRecord(Races &races, uint64_t begin, uint64_t end, const Mark &mark, const Cta &cta, unsigned warp);
   void reportRace(bool global, uint64_t begin, uint32_t bytes, const Mark &mark, const Mark &other, const Cta &cta,
                   unsigned warp, const char *what);
-  std::string missingEdge(const Mark &mark, const Cta &cta, unsigned warp, uint32_t site) const;
+  std::string laneText(const Mark &mark, unsigned warp) const;
+  std::string missingEdge(const Mark &mark, const Cta &cta, unsigned warp, const Mark &access) const;
   std::string ctaText(uint32_t number) const;
   void raceShared(Cta &cta, uint32_t offset, AccessFlags flags, uint32_t site);
   void raceOperand(Cta &cta, const std::vector<uint16_t> &cells, unsigned firstWarp, const char *what, uint32_t site);
-  void raceReadsEnd(Cta &cta, uint32_t offset, uint32_t bytes, uint32_t site);
+  void raceReadsEnd(Cta &cta, uint32_t offset, uint32_t bytes, bool wholeWarp, uint32_t site);
   void raceBarrier(const Mbarrier &barrier, const char *what, uint32_t site);
   // --- races_global.cpp
   std::string globalText(uintptr_t address) const;
@@ -315,8 +324,9 @@ public:
   bool mbarrierWait(uint8_t *address, uint32_t parity, bool mayBlock, uint32_t site);
   void proxyFence(uint32_t site);
   void initFence();
-  /// The stamp of a generic write to these bytes that no proxy fence stands behind, for a unit that knows `fenced`; 0 if there is none.
-  uint32_t unfencedWrite(const Units &units, const uint32_t *fenced, uint32_t offset, uint32_t bytes) const;
+  /// The stamp of a generic write to these bytes that no proxy fence stands behind, for a unit that this lane starts (lanes as marks have
+  /// them); 0 if there is none.
+  uint32_t unfencedWrite(const Cta &cta, unsigned warp, unsigned lane, uint32_t offset, uint32_t bytes) const;
 
   // --- tma.cpp
   void tmaLoad(uint8_t *destination, uint8_t *barrier, const uint8_t *map, const int32_t *at, unsigned rank,
@@ -408,13 +418,18 @@ private:
   void endDirect(Cta &cta);
   // Hopper: what all units share
   void startUnits(Cta &cta);
+  Reach ownReach() const;
   void endThreadUnits(Thread &thread);
   void endUnits(Cta &cta); // on the scheduler's stack
   bool completeLoad();     // an arrival that the schedule picks; false if no load is open
   void markWrite(Cta &cta, uint32_t offset, uint32_t bytes, uint32_t site);
+  // clocks
   void releaseClock(Clock &to);
-  void acquireClock(const Clock &from, Warp &warp);
-  void advanceClock(Warp &warp);
+  void releaseWarp(Clock &to);
+  void advanceClock();
+  void learnPhases(const Mbarrier &barrier, size_t index);
+  Clock &learnedByAtomics();
+  void lanesPass(Warp &warp);
   void overwritten(Cta &cta, uint32_t offset, uint32_t bytes, const char *what, uint32_t site);
   void logArrival(Mbarrier &barrier, const Arrival &arrival);
   void missingProxyFence(uint32_t stamp, const char *what, uint32_t offset, uint32_t site);

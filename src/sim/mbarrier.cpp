@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "llvm/ADT/STLExtras.h"
+
 #include "sim/engine.h"
 #include "sim/text.h"
 
@@ -15,45 +17,12 @@ constexpr int64_t kMaxBytes = (1 << 20) - 1; // of a transaction count, and the 
 
 // --- clocks and marks
 
-void Engine::advanceClock(Warp &warp) {
-  ++warp.cta->units->clocks[warp.index].all[warp.index];
-}
-
-void Engine::releaseClock(Clock &to) {
-  Warp &warp = *current->warp;
-  to.join(warp.cta->units->clocks[warp.index]);
-  advanceClock(warp);
-}
-
-void Engine::acquireClock(const Clock &from, Warp &warp) {
-  warp.cta->units->clocks[warp.index].join(from);
-}
-
-/// Everything that is ordered before this fence is visible to the asynchronous proxy behind it, also what others wrote.
-void Engine::proxyFence(uint32_t site) {
-  onSync(SyncKind::ProxyFence, 0, site);
-  if (!hopper) return;
-  Warp &warp = *current->warp;
-  Clock &clock = warp.cta->units->clocks[warp.index];
-  std::copy(std::begin(clock.all), std::end(clock.all), clock.fenced);
-  initFence();
-  advanceClock(warp);
-}
-
 /// fence.mbarrier_init, or a proxy fence: barriers that this warp has initialized are visible to the asynchronous proxy.
 void Engine::initFence() {
   const Warp &warp = *current->warp;
   if (hopper)
     for (Mbarrier &b : warp.cta->units->barriers)
       if (b.initWarp == warp.index) b.visible = true;
-}
-
-uint32_t Engine::unfencedWrite(const Units &units, const uint32_t *fenced, uint32_t offset, uint32_t bytes) const {
-  for (uint32_t i = offset / 4; i <= (offset + bytes - 1) / 4; ++i) {
-    const uint32_t stamp = units.stamps[i];
-    if (stamp && WriteStamp::step(stamp) > fenced[WriteStamp::warp(stamp)]) return stamp;
-  }
-  return 0;
 }
 
 TLX_COLD void Engine::missingProxyFence(uint32_t stamp, const char *what, uint32_t offset, uint32_t site) {
@@ -67,7 +36,7 @@ TLX_COLD void Engine::missingProxyFence(uint32_t stamp, const char *what, uint32
 void Engine::markWrite(Cta &cta, uint32_t offset, uint32_t bytes, uint32_t site) {
   Units &units = *cta.units;
   const unsigned warp = current->warp->index;
-  const uint32_t stamp = WriteStamp::pack(warp, units.clocks[warp].all[warp]);
+  const uint32_t stamp = WriteStamp::pack(warp, current->lane, units.steps[warp].of(current->lane));
   for (uint32_t i = offset / 4; i <= (offset + bytes - 1) / 4; ++i) units.stamps[i] = stamp;
   for (uint32_t i = offset / 16; i <= (offset + bytes - 1) / 16; ++i)
     if (units.readers[i]) {
@@ -122,7 +91,8 @@ void Engine::startUnits(Cta &cta) {
   units.readers.assign(program.sharedBytes / 16 + 4, 0);
   for (unsigned w = 0; w < kMaxWarps; ++w) {
     units.clocks[w] = Clock();
-    units.clocks[w].all[w] = 1;
+    units.learned[w].clear();
+    units.steps[w] = Steps();
   }
   for (Clock &c : units.named) c = Clock();
   for (std::deque<Arrival> &list : units.arrivals) list.clear();
@@ -242,8 +212,8 @@ void Engine::mbarrierInit(uint8_t *address, uint32_t count, uint32_t site) {
   b.bytes = 0;
   b.phase = 0;
   b.initSite = b.bytesSite = site;
-  b.initWarp = current->warp->index;
-  b.initStep = units.clocks[b.initWarp].all[b.initWarp];
+  const Mark now = markNow(Mark::Kind::Write, site);
+  b.initWarp = now.actor, b.initStep = now.step, b.initLane = now.lane;
   b.arrived = b.completed = Clock();
   b.visible = false;
   b.last.clear();
@@ -280,7 +250,7 @@ void Engine::finishPhase(Mbarrier &b, Cta &cta) {
   ++b.phase;
   b.pending = b.expected;
   b.completed.join(b.arrived);
-  b.arrived = Clock();
+  b.arrived.clear();
   for (unsigned w = 0; w < cta.warps.size(); ++w)
     if (uint64_t lanes = b.waiting[w]) {
       b.waiting[w] = 0;
@@ -310,8 +280,8 @@ void Engine::arriveAt(Mbarrier &b, uint32_t count, uint32_t site) {
   onSync(SyncKind::Arrive, b.traced, site, count, int64_t(b.phase));
   const Warp &warp = *current->warp;
   const Units &units = *warp.cta->units;
-  logArrival(b, {warp.index, site, units.barrierAt.lookup(b.offset), count, 0, units.clocks[warp.index].all[warp.index],
-                 b.phase, stats.switches});
+  logArrival(b, {warp.index, site, units.barrierAt.lookup(b.offset), count, 0, current->lane, ownReach(), b.phase,
+                 stats.switches});
   releaseClock(b.arrived);
   if (count == 0 || count > kMaxBytes)
     return report(FindingKind::InvalidOperation, site,
@@ -379,13 +349,7 @@ bool Engine::mbarrierWait(uint8_t *address, uint32_t parity, bool mayBlock, uint
   }
   afterSync(event);
   if (!b->loads.empty()) publishLoads(*b, *t.warp->cta);
-  Units &units = *t.warp->cta->units;
-  Clock &clock = units.clocks[t.warp->index];
-  const size_t index = kNamedPhases + units.barrierAt[b->offset];
-  if (!b->phase || clock.phasesOf(index) < b->phase) { // else what the phase brought is known already
-    clock.join(b->completed);
-    clock.knowPhases(index, uint32_t(b->phase));
-  }
+  learnPhases(*b, kNamedPhases + cta().units->barrierAt[b->offset]);
   return true;
 }
 
@@ -430,12 +394,13 @@ void initFence(uint32_t) {
 void otherFence(uint32_t) {}
 void pin(uint32_t, uint8_t *, uint32_t) {}
 
+/// The ISA leaves open which lane it is. The last one: a kernel that counts on the first has races.
 uint32_t elect(uint32_t site) {
   const uint64_t live = engine().current->warp->live;
-  const unsigned lowest = unsigned(std::countr_zero(live));
+  const unsigned last = 63 - unsigned(std::countl_zero(live));
   Gather *g;
   if (engine().arrive(site, live, nullptr, g)) engine().depart(*g);
-  return engine().current->lane == lowest;
+  return engine().current->lane == last;
 }
 
 const Symbol kSymbols[] = {

@@ -7,8 +7,10 @@
 // some interleaving exactly if neither comes before the other by the causes. Where a condition does not hold, the other order is played (replay.h):
 // it hangs, or nothing is proved. So instead of visiting the states, whose number grows with the
 // product of the warps' lengths, the conditions and all pairs of accesses are checked: nothing is left out, and no bound is needed.
-// What is taken for granted: lanes of a warp are one actor; what warps read in global memory does not depend on the order (the runs under other
-// schedules, rehearse, would differ).
+// The lanes of a warp: what each did before which synchronization of its warp is the same in all orders, so the race checker of this run, which is
+// always on, sees all that they can do to each other. A wait of some lanes of a warp orders what others do next only where they meet.
+// What is taken for granted: lanes that execute one wait look at the barrier together; what warps read in global memory does not depend on the order
+// (the runs under other schedules, rehearse, would differ).
 #include "sim/orders.h"
 
 #include <algorithm>
@@ -69,6 +71,29 @@ private:
       if (e.mixed) return notCovered("the lanes of a warp come here in different phases", e.site), false;
     }
     if (!causes.complete) return notCovered("lanes of one warp wait for one another"), false;
+    for (unsigned w = 0; w < trace.warps.size(); ++w)
+      if (!lanesTogether(w)) return false;
+    return true;
+  }
+  /// Who goes on behind a wait has waited, or met the lanes that have.
+  bool lanesTogether(unsigned w) {
+    std::vector<uint32_t> waits; // of a part of the warp, since all met
+    for (uint32_t n : trace.warps[w].order) {
+      const TraceEvent &e = trace.events[n];
+      const bool all = e.lanes == cta.warps[w].all;
+      if (all && (e.kind == SyncKind::Meet || e.kind == SyncKind::Barrier || e.kind == SyncKind::BarrierArrive ||
+                  e.kind == SyncKind::Wgmma))
+        waits.clear();
+      if (e.kind == SyncKind::Arrive || e.kind == SyncKind::Expect || e.kind == SyncKind::Load ||
+          e.kind == SyncKind::Wait)
+        for (uint32_t wait : waits)
+          if (e.lanes & ~trace.events[wait].lanes)
+            return notCovered(eventText(n) + " comes behind " + eventText(wait) +
+                                  ", which other lanes of that warp made, and the lanes do not meet in between",
+                              e.site),
+                   false;
+      if (e.kind == SyncKind::Wait && !all) waits.push_back(n);
+    }
     return true;
   }
 
@@ -304,6 +329,7 @@ std::vector<std::vector<uint64_t>> rehearse(const Program &program, const Launch
     LaunchConfig other = config;
     other.schedule = Schedule::Random;
     other.seed = seed;
+    other.checkRaces = false;
     other.onPrint = nullptr;
     LaunchResult unused;
     Engine engine(program.image(), other, params, memory, unused);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The race checker: two accesses of a byte, one of them a write, by different warps or by a warp and a TMA transfer, need an edge between them,
-// whatever the schedule made of them. Edges are what clocks carry: barriers of the CTA and named ones, mbarriers from arrival to wait, the end
-// of a TMA load at a phase of its mbarrier, the end of a TMA store at the wait that covers it, and between CTAs atomics from release to acquire.
+// The race checker: two accesses of a byte, one of them a write, by different lanes or by a lane and a TMA transfer, need an edge between them,
+// whatever the schedule made of them. Edges are what clocks carry (clocks.cpp): barriers of the CTA and named ones, within a warp bar.warp.sync,
+// mbarriers from arrival to wait, the end of a TMA load at a phase of its mbarrier, the end of a TMA store at the wait that covers it, and between
+// CTAs atomics from release to acquire.
 // What wgmma and TMA stores read of shared memory is read when a wait covers them; until then the units' own marks find who overwrites it.
 #include "sim/races.h"
 
@@ -14,7 +15,7 @@ namespace {
 // Readers and atomics of a byte that nothing orders among each other. With more of them, a write that only the others meet is not found.
 constexpr size_t kMostOthers = 64;
 // Marks and sets of a launch; then all is forgotten, and what a later access meets of it is not found.
-constexpr size_t kMostNumbers = 1u << 22;
+constexpr size_t kMostNumbers = 1u << 22; // with the lane's bits less than 2^32
 
 /// One of them has to be ordered before the other.
 bool conflict(const Mark &a, const Mark &b) {
@@ -39,7 +40,7 @@ uint32_t Races::number(const Mark &m) {
       {uint64_t(m.cta) << 32 | m.actor, uint64_t(m.step) << 32 | m.site << 3 | unsigned(m.kind) << 1 | m.ctaScope},
       uint32_t(marks.size()));
   if (fresh) marks.push_back(m);
-  return it->second;
+  return it->second << kLaneBits | m.lane;
 }
 
 uint32_t Races::numberOfSet(llvm::SmallVector<uint32_t, 4> &&set) {
@@ -51,15 +52,18 @@ uint32_t Races::numberOfSet(llvm::SmallVector<uint32_t, 4> &&set) {
 uint32_t Races::added(uint32_t set, uint32_t number, llvm::function_ref<bool(const Mark &)> isKnown) {
   auto [it, fresh] = joins.try_emplace({set, number}, 0);
   if (!fresh) return it->second;
-  const Mark &m = marks[number];
+  const Mark m = mark(number);
   llvm::SmallVector<uint32_t, 4> joined;
+  uint32_t own = number;
   for (uint32_t n : sets[set]) {
-    const Mark &other = marks[n];
-    const bool sameActor = other.cta == m.cta && other.actor == m.actor && !m.isStore();
-    if (n != number && !(other.kind == m.kind && other.ctaScope == m.ctaScope && (sameActor || isKnown(other))))
+    const Mark other = mark(n);
+    const bool sameActor = other.cta == m.cta && other.actor == m.actor && !m.isStore() && !m.isWarp();
+    if (m.isWarp() && n != number && n >> kLaneBits == number >> kLaneBits)
+      own = number >> kLaneBits << kLaneBits | Mark::kSome; // lanes side by side
+    else if (n != number && !(other.kind == m.kind && other.ctaScope == m.ctaScope && (sameActor || isKnown(other))))
       joined.push_back(n);
   }
-  if (joined.size() < kMostOthers) joined.push_back(number);
+  if (joined.size() < kMostOthers) joined.push_back(own);
   return it->second = numberOfSet(std::move(joined));
 }
 
@@ -93,29 +97,9 @@ void Races::forEach(uint64_t begin, uint64_t end, llvm::function_ref<void(Cell &
   }
 }
 
-// --- who knows what
+// --- accesses
 
-bool Engine::knows(const Cta &cta, unsigned warp, const Mark &m) const {
-  if (m.isStore()) return false;
-  const Clock &clock = cta.units->clocks[warp];
-  const Knowledge *known = &clock;
-  if (m.cta == cta.number) {
-    if (m.isWarp() && m.actor == warp) return true;
-  } else {
-    if (!clock.others) return false;
-    auto it = clock.others->find(m.cta);
-    if (it == clock.others->end()) return false;
-    known = &it->second;
-  }
-  return m.isWarp() ? known->all[m.actor] >= m.step : known->phasesOf(kNamedPhases + m.actor - Mark::kLoads) > m.step;
-}
-
-Mark Engine::markNow(Mark::Kind kind, uint32_t site) const {
-  const Warp &warp = *current->warp;
-  return {warp.cta->number, warp.index, warp.cta->units->clocks[warp.index].all[warp.index], site, kind};
-}
-
-/// Compares an access with what the bytes remember, on behalf of `warp`; one finding is enough. True if there is none.
+/// Compares an access with what the bytes remember, on behalf of the mark's lane of `warp`; one finding is enough. True if there is none.
 bool Engine::raceCheck(Races &races, uint64_t begin, uint64_t end, const Mark &mark, const Cta &cta, unsigned warp,
                        const char *what) {
   bool silent = true;
@@ -124,8 +108,11 @@ bool Engine::raceCheck(Races &races, uint64_t begin, uint64_t end, const Mark &m
     if (!silent || cell == seen) return;
     seen = cell;
     auto meets = [&](uint32_t number) {
-      const Mark &other = races.mark(number);
-      if (!silent || !conflict(mark, other) || knows(cta, warp, other)) return;
+      const Mark other = races.mark(number);
+      const bool same = mark.lane == Mark::kSome && other.lane == Mark::kSome && other.actor == mark.actor &&
+                        other.cta == mark.cta && other.step == mark.step &&
+                        other.site == mark.site; // stmatrix of copies
+      if (!silent || same || !conflict(mark, other) || knows(cta, warp, mark.lane, other)) return;
       silent = false;
       reportRace(&races == &globalRaces, begin, uint32_t(end - begin), mark, other, cta, warp, what);
     };
@@ -150,7 +137,11 @@ void Engine::raceRecord(Races &races, uint64_t begin, uint64_t end, const Mark &
     }
     if (cell.others != from) {
       from = cell.others;
-      to = races.added(from, number, [&](const Mark &other) { return knows(cta, warp, other); });
+      to = races.added(from, number, [&](const Mark &other) {
+        // Who knows of a read by wgmma knows nothing of what lanes of that warp did before.
+        const bool lanes = mark.lane == Mark::kEvery && other.lane != Mark::kEvery && other.actor == warp;
+        return !lanes && knows(cta, warp, mark.lane, other);
+      });
     }
     cell.others = to;
   });
@@ -158,9 +149,16 @@ void Engine::raceRecord(Races &races, uint64_t begin, uint64_t end, const Mark &
 
 // --- texts
 
+std::string Engine::laneText(const Mark &m, unsigned warp) const {
+  const std::string of = " of " + warpText(warp, m.site);
+  return m.lane < Mark::kEvery   ? "lane " + std::to_string(m.lane) + of
+         : m.lane == Mark::kSome ? "lanes" + of
+                                 : of.substr(4);
+}
+
 /// The edge that would have ordered `m` before an access of `warp`, as far as it can be told.
-TLX_COLD std::string Engine::missingEdge(const Mark &m, const Cta &cta, unsigned warp, uint32_t site) const {
-  const std::string me = warpText(warp, site), other = warpText(m.actor, m.site);
+TLX_COLD std::string Engine::missingEdge(const Mark &m, const Cta &cta, unsigned warp, const Mark &access) const {
+  const std::string me = warpText(warp, access.site), other = warpText(m.actor, m.site);
   if (m.isStore()) return "it is in flight: no tlx.nv.bulk.wait covers it";
   if (m.cta != cta.number)
     return "no atomic that releases there and none that acquires here order what cta " + ctaText(m.cta) +
@@ -168,12 +166,19 @@ TLX_COLD std::string Engine::missingEdge(const Mark &m, const Cta &cta, unsigned
   if (!m.isWarp())
     return "no wait of " + me + " for phase " + std::to_string(m.step) + " of " +
            mbarrierName(cta.units->barriers[m.actor - Mark::kLoads].offset) + " stands between them";
+  if (m.actor == warp) return "no tlx.nv.bar.warp.sync orders what " + laneText(m, warp) + " did there before it";
   std::string text = "no barrier orders what " + other + " did there before it";
-  for (const Arrival &a : cta.units->arrivals[m.actor])
-    if (a.step >= m.step)
-      return text + ": it arrived behind that at " + mbarrierName(cta.units->barriers[a.barrier].offset) +
-             " in phase " + std::to_string(a.phase) + ", " + siteText(a.site) + ", and no wait of " + me +
+  for (const Arrival &a : cta.units->arrivals[m.actor]) {
+    const std::string at = mbarrierName(cta.units->barriers[a.barrier].offset) + " in phase " +
+                           std::to_string(a.phase) + ", " + siteText(a.site);
+    if (a.reach.covers(m.lane, m.step))
+      return text + ": it arrived behind that at " + at + ", and no wait of " + me +
              " for that phase stands between them";
+    if (m.lane != Mark::kEvery && a.reach.last >= m.step &&
+        phasesKnown(cta, warp, access.lane, kNamedPhases + a.barrier) > a.phase)
+      return text + ": lane " + std::to_string(a.lane) + " arrived behind that at " + at +
+             ", and no tlx.nv.bar.warp.sync orders what " + laneText(m, m.actor) + " did before that";
+  }
   return text;
 }
 
@@ -187,9 +192,10 @@ TLX_COLD void Engine::reportRace(bool global, uint64_t begin, uint32_t bytes, co
                                  const Cta &cta, unsigned warp, const char *what) {
   const std::string place = global ? " of " + countText(bytes, "byte") + " " + globalText(uintptr_t(begin))
                                    : placeText(bytes, int64_t(begin));
+  const bool lanes = other.isWarp() && other.actor == warp && other.cta == cta.number;
   std::string who = siteText(other.site);
   if (other.isWarp())
-    who += " of " + warpText(other.actor, other.site);
+    who += " of " + (lanes ? laneText(other, warp) : warpText(other.actor, other.site));
   else if (!other.isStore() && other.cta == cta.number)
     who += ", phase " + std::to_string(other.step) + " of " +
            mbarrierName(cta.units->barriers[other.actor - Mark::kLoads].offset);
@@ -198,8 +204,8 @@ TLX_COLD void Engine::reportRace(bool global, uint64_t begin, uint32_t bytes, co
                     : other.kind == Mark::Kind::Atomic ? "which changes them atomically"
                                                        : "which wrote them";
   report(FindingKind::Race, mark.site,
-         "race: " + std::string(what) + place + " by " + warpText(warp, mark.site) + " and " + who + ", " + did + ": " +
-             missingEdge(other, cta, warp, mark.site));
+         "race: " + std::string(what) + place + " by " + (lanes ? laneText(mark, warp) : warpText(warp, mark.site)) +
+             " and " + who + ", " + did + ": " + missingEdge(other, cta, warp, mark));
 }
 
 // --- shared memory
@@ -209,17 +215,18 @@ void Engine::raceShared(Cta &cta, uint32_t offset, AccessFlags flags, uint32_t s
   for (auto [does, kind, what] : {std::tuple(flags.read() && !flags.write(), Mark::Kind::Read, "read"),
                                   std::tuple(flags.write(), Mark::Kind::Write, "write")}) {
     if (!does) continue;
-    const Mark mark = markNow(kind, site);
+    Mark mark = markNow(kind, site);
+    if (flags.collective() && !amd) mark.lane = Mark::kSome;
     raceCheck(*cta.races, offset, offset + flags.bytes(), mark, cta, warp, what);
     raceRecord(*cta.races, offset, offset + flags.bytes(), mark, cta, warp);
   }
 }
 
-/// What wgmma reads must have been written before each of the four warps came there.
+/// What wgmma reads must have been written before each of the four warps came there. Its lanes are all there.
 void Engine::raceOperand(Cta &cta, const std::vector<uint16_t> &cells, unsigned firstWarp, const char *what,
                          uint32_t site) {
   for (unsigned warp = firstWarp; warp < firstWarp + kGroupWarps; ++warp) {
-    const Mark mark{cta.number, warp, 0, site, Mark::Kind::Read};
+    const Mark mark{cta.number, warp, 0, site, Mark::Kind::Read, false, Mark::kEvery};
     for (uint16_t cell : cells)
       if (size_t(cell) * 16 + 16 <= program.sharedBytes &&
           !raceCheck(*cta.races, cell * 16u, cell * 16u + 16, mark, cta, warp, what))
@@ -227,17 +234,20 @@ void Engine::raceOperand(Cta &cta, const std::vector<uint16_t> &cells, unsigned 
   }
 }
 
-/// A wait of this warp has ended reads that a unit made for it.
-void Engine::raceReadsEnd(Cta &cta, uint32_t offset, uint32_t bytes, uint32_t site) {
+/// A wait of this lane, or of the warp as a whole, has ended reads that a unit made for it.
+void Engine::raceReadsEnd(Cta &cta, uint32_t offset, uint32_t bytes, bool wholeWarp, uint32_t site) {
   if (uint64_t(offset) + bytes > program.sharedBytes) return;
-  raceRecord(*cta.races, offset, offset + bytes, markNow(Mark::Kind::Read, site), cta, current->warp->index);
+  Mark mark = markNow(Mark::Kind::Read, site);
+  if (wholeWarp) mark.lane = Mark::kEvery;
+  raceRecord(*cta.races, offset, offset + bytes, mark, cta, current->warp->index);
 }
 
 /// That the barrier was initialized is known to who uses it.
 void Engine::raceBarrier(const Mbarrier &barrier, const char *what, uint32_t site) {
   const unsigned warp = current->warp->index;
-  const Mark init{cta().number, barrier.initWarp, barrier.initStep, barrier.initSite, Mark::Kind::Write};
-  if (!knows(cta(), warp, init))
+  const Mark init{cta().number, barrier.initWarp, barrier.initStep, barrier.initSite, Mark::Kind::Write,
+                  false,        barrier.initLane};
+  if (!knows(cta(), warp, markNow(Mark::Kind::Read, site).lane, init))
     report(FindingKind::Race, site,
            "race: " + std::string(what) + " " + mbarrierName(barrier.offset) + " by " + warpText(warp, site) +
                ", and " + siteText(init.site) + " of " + warpText(init.actor, init.site) +

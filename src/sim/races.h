@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Private to src/sim: what the race checker remembers of bytes, those of a CTA's shared memory or of global memory. A warp is one actor; a TMA
-// load is an actor of its own, which ends with a phase of its mbarrier, and so is a TMA store, which ends with a wait.
+// Private to src/sim: what the race checker remembers of bytes, those of a CTA's shared memory or of global memory. A lane of a warp is an
+// actor (on AMD a wave); a TMA load is an actor of its own, which ends with a phase of its mbarrier, and so is a TMA store, which ends with a wait.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -17,13 +17,17 @@ namespace tlx::sim {
 struct Mark {
   enum class Kind : uint8_t { Read, Write, Atomic };
   static constexpr uint32_t kLoads = 64, kStores = ~0u;
-  uint32_t cta = 0; // its number in the grid
+  static constexpr uint8_t kEvery = 64, kSome = 65; // lanes, see below
+  uint32_t cta = 0;                                 // its number in the grid
   uint32_t actor =
       0; // below kLoads a warp, from there on loads of mbarrier actor - kLoads; kStores: a TMA store in flight
-  uint32_t step = 0; // of the warp's clock, the mbarrier's phase, or the store's number
+  uint32_t step = 0; // of the lane, the mbarrier's phase, or the store's number
   uint32_t site = 0;
   Kind kind = Kind::Read;
   bool ctaScope = false; // of an atomic
+  /// Of a warp's access. kEvery: made by the warp as a whole, each lane is behind it (a read of wgmma at the wait, all of AMD). kSome: by several
+  /// lanes, or nobody can tell by which (ldmatrix).
+  uint8_t lane = 0;
 
   bool isWarp() const { return actor < kLoads; }
   bool isStore() const { return actor == kStores; }
@@ -39,7 +43,11 @@ public:
   Races() { forget(); }
   void forget();
   uint32_t number(const Mark &mark);
-  const Mark &mark(uint32_t number) const { return marks[number]; }
+  Mark mark(uint32_t number) const {
+    Mark m = marks[number >> kLaneBits];
+    m.lane = number & ((1u << kLaneBits) - 1);
+    return m;
+  }
   llvm::ArrayRef<uint32_t> set(uint32_t number) const { return sets[number]; }
   /// A set with one mark more. What the mark stands for as well goes: earlier ones of its actor, and those `isKnown` to it.
   uint32_t added(uint32_t set, uint32_t mark, llvm::function_ref<bool(const Mark &)> isKnown);
@@ -49,6 +57,7 @@ public:
 
 private:
   static constexpr unsigned kChunkBytes = 1024;
+  static constexpr unsigned kLaneBits = 7; // of a mark's number: lanes that do the same need one entry
   struct Chunk {
     bool fine = false;
     std::vector<Cell> cells;

@@ -22,21 +22,21 @@ void join(Others &to, uint32_t cta, const Knowledge &what) {
 void Engine::publish(uintptr_t address) {
   const Warp &warp = *current->warp;
   Cta &cta = *warp.cta;
-  const Clock &clock = cta.units->clocks[warp.index];
+  Clock clock;
+  releaseClock(clock);
   std::shared_ptr<const Others> &there = published[address];
   auto next = there ? std::make_shared<Others>(*there) : std::make_shared<Others>();
   if (clock.others)
     for (const auto &[number, what] : *clock.others) join(*next, number, what);
   join(*next, cta.number, clock);
   there = std::move(next);
-  advanceClock(*current->warp);
 }
 
 void Engine::acquirePublished(uintptr_t address) {
   auto it = published.find(address);
   if (it == published.end()) return;
   Cta &cta = *current->warp->cta;
-  Clock &clock = cta.units->clocks[current->warp->index];
+  Clock &clock = learnedByAtomics();
   if (auto own = it->second->find(cta.number); own != it->second->end()) clock.Knowledge::join(own->second);
   clock.joinOthers(it->second);
 }

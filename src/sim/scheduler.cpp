@@ -417,7 +417,9 @@ LaunchResult launch(const Program &program, const LaunchConfig &config, llvm::Ar
   const auto rehearsed =
       config.exhaustive ? rehearse(program, config, params, memory) : std::vector<std::vector<uint64_t>>();
   {
-    Engine engine(program.image(), config, params, memory, result);
+    LaunchConfig own = config;
+    own.checkRaces |= config.exhaustive; // which leaves the lanes of a warp to it
+    Engine engine(program.image(), own, params, memory, result);
     engine.run();
     if (config.exhaustive) concludeOrders(engine, rehearsed);
   }

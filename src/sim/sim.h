@@ -87,7 +87,7 @@ struct LaunchConfig {
   bool checkRaces = false;
   /// Draw what the first program did (LaunchResult::timeline).
   bool timeline = false;
-  /// Check every interleaving of each program, and not this schedule's alone (orders.cpp). On targets with mbarriers.
+  /// Check every interleaving of each program, and not this schedule's alone (orders.cpp), and find races. On targets with mbarriers.
   bool exhaustive = false;
   unsigned maxFindings = 64; // distinct ones; then the launch ends
   /// Called with each piece of printed text as well, on the launching thread.

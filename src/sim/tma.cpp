@@ -158,7 +158,7 @@ void Engine::issueLoad(const TensorMap &map, const int32_t *at, uint32_t offset,
   Cta &c = cta();
   Units &units = *c.units;
   checkShared(c, offset, bytes, true, what, site);
-  if (uint32_t stamp = unfencedWrite(units, units.clocks[current->warp->index].fenced, offset, bytes))
+  if (uint32_t stamp = unfencedWrite(c, current->warp->index, current->lane, offset, bytes))
     missingProxyFence(stamp, (article + " overwrites bytes").c_str(), offset, site);
   if (checkRaces && !b->visible)
     report(
@@ -166,7 +166,13 @@ void Engine::issueLoad(const TensorMap &map, const int32_t *at, uint32_t offset,
         "missing fence: " + article + " will arrive at " + mbarrierName(b->offset) + ", which was initialized at " +
             siteText(b->initSite) +
             ", and neither tlx.nv.fence.mbarrier.init nor tlx.nv.fence.proxy.async of that warp stands between them");
-  Mark mark{c.number, Mark::kLoads + units.barrierAt[b->offset], uint32_t(b->phase), site, Mark::Kind::Write};
+  Mark mark{c.number,
+            Mark::kLoads + units.barrierAt[b->offset],
+            uint32_t(b->phase),
+            site,
+            Mark::Kind::Write,
+            false,
+            uint8_t(current->lane)};
   if (checkRaces) {
     raceCheck(*c.races, offset, offset + bytes, mark, c, current->warp->index, what);
     raceRecord(*c.races, offset, offset + bytes, mark, c, current->warp->index);
@@ -226,7 +232,7 @@ void Engine::arrive(TmaLoad &load) {
   load.arrived = true;
   if (c.trace) c.trace->operations[load.traced].end = c.trace->tick();
   Mbarrier &b = c.units->barriers[load.barrier];
-  logArrival(b, {load.thread->warp->index, load.site, load.barrier, 0, load.bytes, 0, b.phase, stats.switches});
+  logArrival(b, {load.thread->warp->index, load.site, load.barrier, 0, load.bytes, 0, {}, b.phase, stats.switches});
   if (b.valid && b.phase != load.phase)
     report(FindingKind::WrongBytes, load.site,
            "wrong bytes: " + countText(load.bytes, "byte") + " arrive at " + mbarrierName(b.offset) + " in phase " +
@@ -241,9 +247,14 @@ void Engine::arrive(TmaLoad &load) {
 
 namespace {
 /// What bytes of global memory remember of a store in flight.
-Mark storeMark(const Cta &cta, uint64_t serial, BulkKind kind, uint32_t site) {
-  return {cta.number, Mark::kStores, uint32_t(serial), site,
-          kind == BulkKind::Store ? Mark::Kind::Write : Mark::Kind::Atomic};
+Mark storeMark(const Thread &t, uint64_t serial, BulkKind kind, uint32_t site) {
+  return {t.warp->cta->number,
+          Mark::kStores,
+          uint32_t(serial),
+          site,
+          kind == BulkKind::Store ? Mark::Kind::Write : Mark::Kind::Atomic,
+          false,
+          uint8_t(t.lane)};
 }
 
 template <typename T> T combine(BulkKind kind, T a, T b) {
@@ -377,7 +388,7 @@ void Engine::issueStore(const TensorMap &map, const int32_t *at, uint32_t offset
   Cta &c = cta();
   Units &units = *c.units;
   checkShared(c, offset, bytes, false, what, site);
-  if (uint32_t stamp = unfencedWrite(units, units.clocks[t.warp->index].fenced, offset, bytes))
+  if (uint32_t stamp = unfencedWrite(c, t.warp->index, t.lane, offset, bytes))
     missingProxyFence(stamp, (std::string("a ") + what + " reads bytes").c_str(), offset, site);
   if (checkRaces) raceCheck(*c.races, offset, offset + bytes, markNow(Mark::Kind::Read, site), c, t.warp->index, what);
   // What falls outside the tensor need not be written.
@@ -390,7 +401,7 @@ void Engine::issueStore(const TensorMap &map, const int32_t *at, uint32_t offset
     cut |= first + n < pitch;
     const uint32_t flags = AccessFlags::kWrite | (kind == BulkKind::Store ? 0 : AccessFlags::kRead);
     globalAccess(reinterpret_cast<uint8_t *>(address), wholeRow(n, flags), site);
-    if (checkRaces && extentOf(address, n)) raceRow(address, n, storeMark(c, serial, kind, site), what);
+    if (checkRaces && extentOf(address, n)) raceRow(address, n, storeMark(t, serial, kind, site), what);
     for (uint32_t i = first; i < first + n; ++i)
       unwritten += c.shadow[swizzled(offset + r * pitch + i, map.swizzle)] == kUnwritten;
   });
@@ -450,7 +461,7 @@ void Engine::writeResult(BulkStore &store) {
 void Engine::releaseSource(BulkStore &store, Cta &cta) {
   if (store.readCovered) return;
   store.readCovered = true;
-  if (checkRaces && current) raceReadsEnd(cta, store.offset, store.bytes, store.site);
+  if (checkRaces && current) raceReadsEnd(cta, store.offset, store.bytes, false, store.site);
   for (uint32_t i = store.offset / 16; i < (store.offset + store.bytes) / 16; ++i) --cta.units->readers[i];
 }
 
@@ -523,7 +534,7 @@ void Engine::bulkWait(uint32_t keep, bool readOnly, uint32_t site) {
 }
 
 void Engine::storeEnds(const BulkStore &store) {
-  const Mark mark = storeMark(cta(), store.serial, store.kind, store.site);
+  const Mark mark = storeMark(*current, store.serial, store.kind, store.site);
   forEachRow(store.map, store.at, [&](uint32_t, uintptr_t address, uint32_t, uint32_t n) {
     if (n && extentOf(address, n)) raceStoreEnds(address, n, mark);
   });

@@ -11,6 +11,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 
+#include "sim/races.h"
 #include "sim/tensor_map.h"
 
 namespace tlx::sim {
@@ -21,15 +22,52 @@ struct Cta;
 constexpr unsigned kMaxWarps = 32; // of a CTA on NVIDIA
 constexpr unsigned kGroupWarps = 4, kGroupLanes = 128;
 
-/// What is known of a CTA: of each warp, the last of its steps that is ordered before now; of each named barrier (the first kNamedPhases) and
-/// each mbarrier (by number, behind those), how many phases are complete.
+/// What is known of a warp: the steps up to `all` of all its lanes, and of each lane those up to `lane`, of which `last` is the highest.
+struct Reach {
+  uint32_t all = 0, last = 0;
+  uint32_t lane[32] = {}; // AMD's lanes are never told apart
+  bool operator==(const Reach &) const = default;
+  void add(unsigned l, uint32_t step) {
+    lane[l] = std::max(lane[l], step);
+    last = std::max(last, step);
+  }
+  /// `l`: as a Mark has it.
+  bool covers(unsigned l, uint32_t step) const {
+    if (step <= all || step > last) return step <= all;
+    if (l == Mark::kSome) return *std::min_element(std::begin(lane), std::end(lane)) >= step;
+    return l == Mark::kEvery || lane[l & 31] >= step;
+  }
+  void join(const Reach &o) {
+    all = std::max(all, o.all);
+    if (o.last <= all) return;
+    for (unsigned l = 0; l < 32; ++l) lane[l] = std::max(lane[l], o.lane[l]);
+    last = std::max(last, o.last);
+  }
+};
+/// By warp; nothing is known of those behind the last.
+struct Reaches : std::vector<Reach> {
+  Reach &of(unsigned warp) {
+    if (size() <= warp) resize(warp + 1);
+    return (*this)[warp];
+  }
+  bool covers(unsigned warp, unsigned lane, uint32_t step) const {
+    return warp < size() && (*this)[warp].covers(lane, step);
+  }
+  void join(const Reaches &other) {
+    if (size() < other.size()) resize(other.size());
+    for (size_t w = 0; w < other.size(); ++w) (*this)[w].join(other[w]);
+  }
+};
+
+/// What is known of a CTA: of each warp, which of its steps are ordered before now; of each named barrier (the first kNamedPhases) and each
+/// mbarrier (by number, behind those), how many phases are complete.
 constexpr unsigned kNamedPhases = 16;
 struct Knowledge {
-  uint32_t all[kMaxWarps] = {};
+  Reaches warps;
   std::vector<uint32_t> phases;
   uint32_t phasesOf(size_t barrier) const { return barrier < phases.size() ? phases[barrier] : 0; }
   void join(const Knowledge &other) {
-    for (unsigned w = 0; w < kMaxWarps; ++w) all[w] = std::max(all[w], other.all[w]);
+    warps.join(other.warps);
     if (phases.size() < other.phases.size()) phases.resize(other.phases.size());
     for (size_t b = 0; b < other.phases.size(); ++b) phases[b] = std::max(phases[b], other.phases[b]);
   }
@@ -40,16 +78,17 @@ struct Knowledge {
 };
 using Others = std::map<uint32_t, Knowledge>; // by number of the CTA
 
-/// What a warp knows: of its CTA, of other CTAs (through atomics), and of each warp the last step whose generic writes a proxy fence has made
-/// visible to the asynchronous proxy. Carried by barriers. A warp is one actor here: the lanes of a warp are not told apart.
+/// What is known: of this CTA, of other CTAs (through atomics), and of each warp the steps whose generic writes a proxy fence has made visible to the
+/// asynchronous proxy. Carried by barriers.
 struct Clock : Knowledge {
-  uint32_t fenced[kMaxWarps] = {};
+  Reaches fenced;
   std::shared_ptr<const Others> others;
   void join(const Clock &other) {
     Knowledge::join(other);
-    for (unsigned w = 0; w < kMaxWarps; ++w) fenced[w] = std::max(fenced[w], other.fenced[w]);
+    fenced.join(other.fenced);
     joinOthers(other.others);
   }
+  void clear() { warps.clear(), phases.clear(), fenced.clear(), others.reset(); }
   void joinOthers(const std::shared_ptr<const Others> &more) {
     if (!more || more == others) return;
     if (!others) {
@@ -62,19 +101,42 @@ struct Clock : Knowledge {
   }
 };
 
+/// What some lanes of a warp have learned since all of them met: by a phase of an mbarrier (`phase` complete ones), by a proxy fence, or, of one
+/// lane, by atomics.
+struct Learned {
+  static constexpr size_t kAtomics = ~size_t(0), kFence = kAtomics - 1;
+  size_t barrier = kAtomics; // as in Knowledge::phases
+  uint32_t phase = 0;
+  uint64_t lanes = 0;
+  Clock clock;
+};
+
+/// Where a warp is. Its lanes count steps of their own, which begin anew where all of them meet.
+struct Steps {
+  uint32_t first = 1; // the first step since they met
+  uint32_t ahead[32] = {};
+  Reach fenced; // of each lane's own writes, since they met
+  uint32_t of(unsigned lane) const { return first + ahead[lane & 31]; }
+  uint32_t last() const { return first + *std::max_element(std::begin(ahead), std::end(ahead)); }
+};
+
 /// An arrival at an mbarrier, for reports. Lanes of a warp that arrive at one place in one phase are one.
 struct Arrival {
   uint32_t warp = 0, site = 0, barrier = 0; // the barrier's number
   uint32_t count = 0, loadBytes = 0;        // arrivals, or bytes that a TMA load brought
-  uint32_t step = 0;                        // of the warp's clock
-  uint64_t phase = 0, when = 0;             // when: steps of the scheduler
+  uint32_t lane = 0;
+  Reach reach;                  // of the warp's own steps
+  uint64_t phase = 0, when = 0; // when: steps of the scheduler
 };
 
-/// A generic write as its bytes remember it: the warp and its step, never 0.
+/// A generic write as its bytes remember it: the warp, the lane and its step, never 0. From the last step on fences are not told apart.
 struct WriteStamp {
-  static constexpr unsigned kStepBits = 27;
-  static uint32_t pack(unsigned warp, uint32_t step) { return warp << kStepBits | (step & ((1u << kStepBits) - 1)); }
-  static unsigned warp(uint32_t stamp) { return stamp >> kStepBits; }
+  static constexpr unsigned kStepBits = 22;
+  static uint32_t pack(unsigned warp, unsigned lane, uint32_t step) {
+    return warp << (kStepBits + 5) | lane << kStepBits | std::min(step, (1u << kStepBits) - 1);
+  }
+  static unsigned warp(uint32_t stamp) { return stamp >> (kStepBits + 5); }
+  static unsigned lane(uint32_t stamp) { return stamp >> kStepBits & 31; }
   static uint32_t step(uint32_t stamp) { return stamp & ((1u << kStepBits) - 1); }
 };
 
@@ -99,7 +161,8 @@ struct Mbarrier {
   uint64_t phase = 0;                 // completed ones
   uint32_t initSite = 0, bytesSite = 0;
   uint32_t initWarp = 0, initStep = 0;
-  uint32_t traced = 0; // its number in the trace
+  uint8_t initLane = 0; // as a Mark has it
+  uint32_t traced = 0;  // its number in the trace
   Clock arrived, completed;
   bool visible = false;      // to the asynchronous proxy: a fence stands behind its initialization
   std::vector<Arrival> last; // arrivals, a few
@@ -185,7 +248,9 @@ struct Units {
   std::vector<uint32_t>
       stamps; // by 4 bytes of shared memory: the last generic write, 0 if none since the last TMA load
   std::vector<uint16_t> readers; // by 16 bytes: asynchronous operations that still read them
-  Clock clocks[kMaxWarps];
+  Clock clocks[kMaxWarps];       // what all lanes of a warp know
+  std::vector<Learned> learned[kMaxWarps];
+  Steps steps[kMaxWarps];
   Clock named[16];                         // named barriers
   std::deque<Arrival> arrivals[kMaxWarps]; // at mbarriers, the last ones of each warp
   std::deque<Mbarrier> barriers;

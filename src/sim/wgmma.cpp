@@ -232,6 +232,17 @@ void Engine::wgmmaWait(uint32_t keep, uint32_t site) {
   const uint32_t event = onSync(SyncKind::WgmmaWait, keep, site, 0, int64_t(end));
   if (end > t.wgmma.waited) finishProducts(end, site);
   afterSync(event);
+  // The lanes of a warp wait for each other (.sync.aligned), which orders nothing of what they did with memory (PTX ISA says nothing of it), but
+  // each of them knows that the unit has read its operands.
+  Gather *g;
+  if (!arrive(site, t.warp->all, nullptr, g)) return;
+  lanesPass(*t.warp);
+  // What the operations read is free when the first warp has waited. (A warp's wait is for its own quarter of the rows, but who frees a slot
+  // arrives for the whole warpgroup, as in CUTLASS.)
+  Cta &c = cta();
+  Warpgroup &group = c.units->groups[t.warp->index / kGroupWarps];
+  if (group.first < end) releaseWgmmas(group, c, end);
+  depart(*g);
 }
 
 /// Waits until the first `end` products have retired.
@@ -245,9 +256,6 @@ void Engine::finishProducts(uint64_t end, uint32_t site) {
   }
   while (g.executed < end) executeWgmma(g, c);
   t.wgmma.waited = end;
-  // The first lane that has waited: what the operations read is free. (A warp's wait is for its own quarter of the
-  // rows, but who frees a slot arrives for the whole warpgroup, as in CUTLASS.)
-  if (g.first < end) releaseWgmmas(g, c, end);
 }
 
 std::string Engine::wgmmaWaitText(const Thread &t) const {
@@ -354,18 +362,16 @@ void Engine::openOperand(WgmmaOp &op, Cta &c, const char *name, uint64_t bits, u
 /// What was written by ordinary stores is fenced for each of the four warps.
 void Engine::checkFences(const WgmmaOp &op, Cta &c, unsigned groupIndex) {
   const Units &units = *c.units;
-  uint32_t fenced[kMaxWarps];
-  std::fill(std::begin(fenced), std::end(fenced), ~0u);
-  for (unsigned w = 0; w < kGroupWarps; ++w)
-    for (unsigned i = 0; i < kMaxWarps; ++i)
-      fenced[i] = std::min(fenced[i], units.clocks[groupIndex * kGroupWarps + w].fenced[i]);
   for (const std::vector<uint16_t> *cells : {&op.cellsA, &op.cellsB})
     for (uint16_t cell : *cells) {
       if (cell == kNowhere) continue;
       uint64_t stamps[2];
       std::memcpy(stamps, &units.stamps[cell * 4], 16);
       if (!(stamps[0] | stamps[1])) continue;
-      if (uint32_t stamp = unfencedWrite(units, fenced, cell * 16, 16)) {
+      uint32_t stamp = 0;
+      for (unsigned w = 0; w < kGroupWarps && !stamp; ++w)
+        stamp = unfencedWrite(c, groupIndex * kGroupWarps + w, Mark::kEvery, cell * 16, 16);
+      if (stamp) {
         missingProxyFence(stamp, cells == &op.cellsA ? "wgmma reads A" : "wgmma reads B", cell * 16, op.site);
         break;
       }
@@ -432,7 +438,7 @@ void Engine::releaseWgmmas(Warpgroup &g, Cta &c, uint64_t end) {
     WgmmaOp &op = *g.ops.front();
     if (checkRaces && current)
       for (const std::vector<uint16_t> *cells : {&op.cellsA, &op.cellsB})
-        for (uint16_t cell : *cells) raceReadsEnd(c, cell * 16u, 16, op.site);
+        for (uint16_t cell : *cells) raceReadsEnd(c, cell * 16u, 16, true, op.site);
     for (const std::vector<uint16_t> *cells : {&op.cellsA, &op.cellsB})
       for (uint16_t cell : *cells)
         if (cell != kNowhere) --c.units->readers[cell];

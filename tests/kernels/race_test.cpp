@@ -74,7 +74,7 @@ std::string gemmSaid(const std::string &text, bool exhaustive = false) {
   a.fillWith(rng, Fill::Integers, 2), b.fillWith(rng, Fill::Integers, 2);
   auto da = upload(a.values), db = upload(b.values), dc = upload(c.values);
   Setting setting{"sm_90a"};
-  if (exhaustive) setting.schedule = TLX_SCHEDULE_LATE, setting.exhaustive = true; // the race checker is off
+  if (exhaustive) setting.schedule = TLX_SCHEDULE_LATE, setting.exhaustive = true;
   return p.run({1}, {a.argument(da), b.argument(db), c.argument(dc), 256, 64, 320}, setting);
 }
 } // namespace
@@ -236,6 +236,31 @@ TEST_CASE("races: global memory, within a program and between programs") {
     // An order of one program's threads only is none for another program.
     CHECK(said("let before = atomic_add(out + r, 1, scope = \"cta\");", 2).find("race: ") != std::string::npos);
   }
+}
+
+TEST_CASE("races: lanes of one warp") {
+  if (!onSimulator()) return;
+  // A task of one warp moves elements between its lanes through global memory.
+  auto said = [](const std::string &between) {
+    return globalSaid("async_tasks {\n  async_task(default) {}\n"
+                      "  async_task(num_warps = 1, name = \"mover\") {\n    let r = arange(0, 32);\n    store(out + r, "
+                      "load(x + r));\n    " +
+                          between + "\n    store(out + 512 + r, load(out + (31 - r)));\n  }\n}",
+                      1, "sm_90a");
+  };
+  CHECK(said("named_barrier_wait(5, 32);") == "");
+  const std::string wrong = said("");
+  for (const std::string part : {"race: read of 4 bytes at offset ",
+                                 " of argument 'out' (4096 bytes) by lane 1 of warp 4 (mover) and store (k.tlx:6:5) ",
+                                 "of lane 30 of warp 4 (mover), which wrote them: no tlx.nv.bar.warp.sync orders "
+                                 "what lane 30 of warp 4 (mover) did there before it",
+                                 "of mover, cta (0, 0, 0)"})
+    CHECK_MESSAGE(wrong.find(part) != std::string::npos, part, " in\n", wrong);
+  // A wave of AMD is one actor.
+  const std::string wave = "let r = arange(0, 128); if program_id(0) == 0 { store(out + r, load(x + r)); "
+                           "store(out + 512 + r, load(out + (r ^ 1))); }";
+  CHECK(globalSaid(wave, 1, "gfx942") == "");
+  CHECK(globalSaid(wave, 1, "sm_80").find("no tlx.nv.bar.warp.sync orders") != std::string::npos);
 }
 
 TEST_CASE("races: programs that hand values on through memory") {

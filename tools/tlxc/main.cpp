@@ -69,9 +69,10 @@ Reading, a float tensor takes float16, float32 and float64 files too, and rounds
 
 constexpr const char *kCheckHelp =
     R"(Compile one kernel and launch it once on the simulator, as `tlxc run` does with the same arguments, and find races as well: two accesses of the
-same bytes of shared or global memory, one of them a write, that nothing orders, whatever the schedule made of them. A warp is one actor; a TMA load
-is another, which ends with a phase of its mbarrier, and so is a TMA store, which ends with the wait that covers it. wgmma reads until a wait covers
-it. Barriers order the warps of a program, atomics that release and acquire those of different programs; relaxed atomics do not race.
+same bytes of shared or global memory, one of them a write, that nothing orders, whatever the schedule made of them. Each lane of a warp is an actor (on AMD
+a wave is); a TMA load is another, which ends with a phase of its mbarrier, and so is a TMA store, which ends with the wait that covers it. wgmma
+reads until a wait covers it. Barriers order the warps of a program, barriers of a warp its lanes (shuffles and votes do not), atomics that release
+and acquire those of different programs; relaxed atomics do not race.
 
 Each finding names both accesses with their lines, the warps and tasks, the buffer, and the edge that is missing. Exit code 3 if there is one.
 
@@ -79,8 +80,8 @@ With --exhaustive every interleaving of each program is checked, of its warps an
 orders the synchronizations of the run must put every arrival behind the end of the phase before its own, and every wait before the end of the
 phase behind its own; then no other schedule goes differently, and two accesses can meet exactly if nothing orders them. Where that fails, the other
 order is tried: a deadlock is a finding. If all is covered it says so. What cannot be is a finding that begins with "not covered": an order that is
-open and does not hang, work by an atomic counter, cp.async, a target without mbarriers. A warp is one
-actor; global memory is not looked at. The kernel runs four times, its memory is put back in between.)";
+open and does not hang, work by an atomic counter, cp.async, a target without mbarriers. The lanes of a warp
+and global memory are looked at as without it, in the order of this run. The kernel runs four times, its memory is put back in between.)";
 
 constexpr const char *kRunFooter = R"(
 Examples
