@@ -143,6 +143,7 @@ Outcome launchUntil(const Instance &instance, const Binary &binary, const std::v
       outcome.text = report.text;
       return outcome;
     }
+    outcome.proof = report.proof;
     outcome.out = arguments.outputs();
     if (!right.empty() && outcome.out != right) return outcome;
   }

@@ -31,6 +31,7 @@ const std::vector<Instance> &instances();
 /// What a launch said and computed.
 struct Outcome {
   std::string kind, text;   // of the first finding; empty if there is none
+  std::string proof;        // of an exhaustive launch
   std::vector<uint8_t> out; // all outputs
 };
 /// Throws std::runtime_error if the binary cannot be launched at all.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tlx_mutants: what the checks find when one thing is wrong with the synchronization of a shipped kernel. Each wait, arrival, fence, barrier,
 // byte count and arrival count is removed or altered, one at a time, and the kernel runs on the simulator: in order with the race checker, and if
-// that is silent under random schedules, whose results are compared. The originals must be silent. Exit code 1 if a mutant is missed.
+// that is silent under random schedules, whose results are compared. A mutant that is silent there as well is equivalent if all its interleavings
+// are covered (orders.cpp) without a finding, and with exact arithmetic its results are those of the original; else it is missed. The originals
+// must be silent. Exit code 1 if a mutant is missed.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -86,10 +88,10 @@ std::unique_ptr<llvm::Module> parse(llvm::LLVMContext &context, const Binary &bi
   return std::move(*module);
 }
 
-Binary mutated(const Binary &original, const Mutation &mutation, std::string &equivalent) {
+Binary mutated(const Binary &original, const Mutation &mutation, std::string &unproven) {
   llvm::LLVMContext context;
   auto module = parse(context, original);
-  equivalent = equivalence(*module, mutation);
+  unproven = unseen(*module, mutation);
   apply(*module, mutation);
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream out(bytes);
@@ -107,6 +109,18 @@ runtime::SimOptions setting(bool check, std::optional<uint64_t> seed) {
   return options;
 }
 
+runtime::SimOptions everyOrder() {
+  runtime::SimOptions options = setting(true, std::nullopt);
+  options.exhaustive = options.exact = true;
+  return options;
+}
+/// Why it is not shown that the mutant does what the original does; empty if it is.
+std::string difference(const Instance &instance, const Binary &binary, const Outcome &exact) {
+  const Outcome all = launch(instance, binary, everyOrder());
+  if (!all.kind.empty()) return all.text.substr(0, all.text.find('\n'));
+  return all.proof.empty() ? "nothing is proved" : all.out != exact.out ? "other exact results" : "";
+}
+
 void run(const Instance &instance, const Options &options, Counts &counts) {
   const CompileRequest request = requestOf(instance);
   const CompileResult compiled = compile(request);
@@ -119,6 +133,9 @@ void run(const Instance &instance, const Options &options, Counts &counts) {
   const Outcome again = launchUntil(instance, original, {schedules[0], schedules[1]}, right.out);
   if (!again.kind.empty() || again.out != right.out)
     throw std::runtime_error("the unchanged kernel depends on the schedule: " + again.text);
+  const Outcome exact = launch(instance, original, everyOrder());
+  if (exact.proof.empty()) throw std::runtime_error("the unchanged kernel is not covered: " + exact.text);
+  std::printf("  the original: %s\n", exact.proof.c_str());
 
   std::vector<Mutation> mutations;
   {
@@ -127,8 +144,8 @@ void run(const Instance &instance, const Options &options, Counts &counts) {
   }
   for (size_t i = 0; i < mutations.size(); i += options.every) {
     const Mutation &m = mutations[i];
-    std::string equivalent;
-    const Binary binary = mutated(original, m, equivalent);
+    std::string unproven;
+    const Binary binary = mutated(original, m, unproven);
     const bool refused = isRefused(request, m);
     Outcome found = launch(instance, binary, setting(true, std::nullopt));
     const char *verdict = "checker";
@@ -136,21 +153,24 @@ void run(const Instance &instance, const Options &options, Counts &counts) {
       ++counts.checker;
     } else {
       if (found.out == right.out) found = launchUntil(instance, binary, schedules, right.out);
-      if (!found.kind.empty() || found.out != right.out)
+      if (!found.kind.empty() || found.out != right.out) {
         verdict = "data", ++counts.data;
-      else if (!equivalent.empty())
-        verdict = "equivalent", ++counts.equivalent;
-      else if (refused)
-        verdict = "compiler only";
-      else
-        verdict = "MISSED", ++counts.missed;
+      } else {
+        if (unproven.empty()) unproven = difference(instance, binary, exact);
+        if (unproven.empty())
+          verdict = "equivalent", ++counts.equivalent;
+        else if (refused)
+          verdict = "compiler only";
+        else
+          verdict = "MISSED", ++counts.missed;
+      }
     }
     ++counts.mutants;
     counts.refused += refused;
     if (options.verbose || !std::strcmp(verdict, "MISSED") || !std::strcmp(verdict, "equivalent"))
       std::printf("  %-12s %s%s%s%s\n", verdict, m.text().c_str(), refused ? "; refused by the compiler" : "",
                   found.kind.empty() ? "" : ("; " + found.kind).c_str(),
-                  !std::strcmp(verdict, "equivalent") ? ("; " + equivalent).c_str() : "");
+                  !std::strcmp(verdict, "MISSED") ? ("; " + unproven).c_str() : "");
     std::fflush(stdout);
   }
 }

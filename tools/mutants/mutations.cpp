@@ -5,8 +5,6 @@
 
 #include "ir/builder.h"
 #include "llvm/ADT/SmallPtrSet.h"
-#include "llvm/Analysis/ValueTracking.h"
-#include "llvm/IR/CFG.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Instructions.h"
@@ -126,41 +124,6 @@ void apply(llvm::Module &module, const Mutation &m) {
 }
 
 namespace {
-/// What a lane does without memory that others see; what it has to say of its products a wait of the whole warp has settled.
-bool keepsToRegisters(const llvm::Instruction &i) {
-  if (const auto *call = llvm::dyn_cast<llvm::CallInst>(&i)) {
-    const llvm::StringRef name = call->getCalledFunction() ? call->getCalledFunction()->getName() : "";
-    for (const char *harmless : {"tlx.nv.wgmma.", "tlx.nv.mbarrier.", "tlx.nv.elect", "tlx.nv.vote.", "tlx.nv.shfl."})
-      if (name.starts_with(harmless)) return true;
-    return !call->mayReadOrWriteMemory() || name.starts_with("tlx.nv.ex2") || name.starts_with("llvm.");
-  }
-  const llvm::Value *at = llvm::getLoadStorePointerOperand(&i);
-  return at ? llvm::isa<llvm::AllocaInst>(llvm::getUnderlyingObject(at)) : !i.mayReadOrWriteMemory();
-}
-
-/// On every way to the call the warp has met, and no lane has touched memory since.
-bool meetsAnyway(const llvm::CallInst &call) {
-  std::vector<std::pair<const llvm::BasicBlock *, const llvm::Instruction *>> work{
-      {call.getParent(), call.getPrevNode()}};
-  llvm::SmallPtrSet<const llvm::BasicBlock *, 32> seen;
-  while (!work.empty()) {
-    auto [block, i] = work.back();
-    work.pop_back();
-    bool met = false;
-    for (; i && !met; i = i->getPrevNode()) {
-      const auto *before = llvm::dyn_cast<llvm::CallInst>(i);
-      const llvm::StringRef name = before && before->getCalledFunction() ? before->getCalledFunction()->getName() : "";
-      met = name == "tlx.nv.wgmma.wait" || name == "tlx.nv.bar.warp.sync" || name == "tlx.nv.bar.sync";
-      if (!met && !keepsToRegisters(*i)) return false;
-    }
-    if (met) continue;
-    if (llvm::pred_empty(block)) return false;
-    for (const llvm::BasicBlock *from : llvm::predecessors(block))
-      if (seen.insert(from).second) work.push_back({from, &from->back()});
-  }
-  return true;
-}
-
 /// Whether a tensor that TMA loads is one that the kernel stores.
 bool loadsWhatItStores(const llvm::Module &module) {
   llvm::SmallPtrSet<const llvm::Value *, 8> loaded, stored;
@@ -176,17 +139,9 @@ bool loadsWhatItStores(const llvm::Module &module) {
 }
 } // namespace
 
-std::string equivalence(const llvm::Module &module, const Mutation &m) {
-  if (m.kind != Kind::Remove) return "";
-  const llvm::CallInst *call = callsOf(module)[m.call];
-  if (m.operation == "tlx.nv.bar.warp.sync" && meetsAnyway(*call))
-    return "the warp has met before, at the wait of its products, and no lane has touched memory since";
-  if (m.operation == "tlx.nv.wgmma.fence") // the simulator looks at each product
-    return "another fence stands between each product behind it and the last access of its registers";
-  if (m.operation == "tlx.nv.fence.mbarrier.init") // a TMA load without one is a finding
-    return "a later one covers these barriers, or no TMA load arrives there: for threads the CTA's barrier is enough";
-  if (m.operation == "tlx.nv.fence.proxy.async.global" && !loadsWhatItStores(module))
-    return "no TMA load reads a tensor that the kernel stores";
+std::string unseen(const llvm::Module &module, const Mutation &m) {
+  if (m.operation == "tlx.nv.fence.proxy.async.global" && loadsWhatItStores(module))
+    return "a TMA load reads a tensor that the kernel stores, and the simulator does not look at this fence";
   return "";
 }
 

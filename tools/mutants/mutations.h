@@ -23,8 +23,8 @@ struct Mutation {
 
 std::vector<Mutation> mutationsOf(const llvm::Module &module);
 void apply(llvm::Module &module, const Mutation &mutation);
-/// Why the mutated module does the same; empty if it does not, as far as is known.
-std::string equivalence(const llvm::Module &module, const Mutation &mutation);
+/// Why the simulator, if it is silent, has not shown that the mutated module does the same; empty if it has.
+std::string unseen(const llvm::Module &module, const Mutation &mutation);
 
 /// The same in the IR that the front end makes; false if the text has no such operation.
 bool apply(ir::Module &module, const Mutation &mutation, const SourceManager &sources);
