@@ -128,11 +128,19 @@ void Engine::learnPhases(const Mbarrier &b, size_t index) {
     Learned &l = learned.emplace_back(index, phase, current->bit(), b.completed);
     l.clock.knowPhases(index, phase);
   }
-  std::erase_if(learned, [&](const Learned &l) {
-    if (l.barrier != index || (l.lanes & warp.live) != warp.live) return false;
-    clock.join(l.clock);
-    return true;
-  });
+  // Of two phases that the same lanes know, the later one says all: one lane may wait any number of times before the others meet it.
+  for (size_t i = 0; i < learned.size();) {
+    const Learned &l = learned[i];
+    const bool all = (l.lanes & warp.live) == warp.live;
+    const bool later = llvm::any_of(
+        learned, [&](const Learned &o) { return o.barrier == l.barrier && o.phase > l.phase && o.lanes == l.lanes; });
+    if (l.barrier != index || !(all || later)) {
+      ++i;
+      continue;
+    }
+    if (!later) clock.join(l.clock);
+    learned.erase(learned.begin() + ptrdiff_t(i));
+  }
 }
 
 /// Everything that is ordered before this fence is visible to the asynchronous proxy behind it, also what others wrote.
@@ -150,10 +158,12 @@ void Engine::proxyFence(uint32_t site) {
   Reach &own = clock.fenced.of(warp.index);
   own.all = std::max(own.all, steps.first - 1);
   steps.fenced.add(current->lane, steps.of(current->lane));
-  // Lanes that do the same have one entry.
-  auto it = llvm::find_if(
-      learned, [&](const Learned &l) { return l.barrier == Learned::kFence && l.clock.fenced == clock.fenced; });
-  if (it == learned.end()) it = learned.insert(it, {Learned::kFence, 0, 0, std::move(clock)});
+  // Lanes that do the same have one entry, and so has one lane that fences again.
+  auto it = llvm::find_if(learned, [&](const Learned &l) {
+    return l.barrier == Learned::kFence && (l.lanes == current->bit() || l.clock.fenced == clock.fenced);
+  });
+  if (it == learned.end()) it = learned.insert(it, {Learned::kFence, 0, current->bit(), {}});
+  it->clock.join(clock);
   it->lanes |= current->bit();
   if ((it->lanes & warp.live) == warp.live) {
     units.clocks[warp.index].join(it->clock);

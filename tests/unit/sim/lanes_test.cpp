@@ -181,3 +181,35 @@ TEST_CASE("lanes: those of AMD are one") {
               {}, "gfx942");
   checkRight(right);
 }
+
+TEST_CASE("lanes: one that goes through many phases while the others wait for it") {
+  // Lane 0 of warp 1 hands a word back and forth with lane 0 of warp 0; the other lanes of both wait for it behind that.
+  const std::string steps = "2000";
+  auto side = [&](const std::string &name, const std::string &first, const std::string &second) {
+    return name + ":\n  br label %" + name + "loop\n" + name + "loop:\n  %" + name + "k = phi i32 [ 0, %" + name +
+           " ], [ %" + name + "k1, %" + second + " ]\n  %" + name + "p = and i32 %" + name + "k, 1\n" + first + "  %" +
+           name + "k1 = add i32 %" + name + "k, 1\n  %" + name + "more = icmp ult i32 %" + name + "k1, " + steps +
+           "\n  br i1 %" + name + "more, label %" + name + "loop, label %met\n";
+  };
+  auto arrive = [](const std::string &barrier) {
+    return "  call void @tlx.nv.mbarrier.arrive(ptr addrspace(3) %" + barrier + ", i32 1)\n";
+  };
+  auto said = [&](const std::string &meet) {
+    return checked(kEntry + sharedAt("back", 8) + sharedAt("data", 1024) +
+                   inFirstThread(initBarrier("s", 1) + initBarrier("back", 1)) + barSync(64) +
+                   "  %lane = and i32 %t, 31\n  %w = lshr i32 %t, 5\n  %goes = icmp eq i32 %lane, 0\n"
+                   "  br i1 %goes, label %one2, label %met\none2:\n  %ping = icmp eq i32 %w, 0\n"
+                   "  br i1 %ping, label %a, label %b\n" +
+                   side("a",
+                        "  store i32 %t, ptr addrspace(3) %data, align 4\n" + kProxyFence + arrive("s") +
+                            waitFor("back", "%ap", "aw"),
+                        "awdone") +
+                   side("b",
+                        waitFor("s", "%bp", "bw") + "  store i32 %t, ptr addrspace(3) %data, align 4\n" + kProxyFence +
+                            arrive("back"),
+                        "bwdone") +
+                   "met:\n" + meet + "  %v = load i32, ptr addrspace(3) %data, align 4\n");
+  };
+  checkRight(said(barSync(64)));
+  CHECK(has(said(kShuffle), FindingKind::Race));
+}
