@@ -93,11 +93,16 @@ tlx_status launchEntry(const tlx_kernel *kernel, const tlx_device *device, const
     if (o.check_races > 1) return invalid("check_races is 0 or 1");
     sim.checkRaces = o.check_races;
     if (o.timeline > 1 || o.exhaustive > 1 || o.exact > 1) return invalid("timeline, exhaustive and exact are 0 or 1");
-    if (o.reserved2) return invalid("reserved2 of tlx_launch_options is not 0");
+    if (o.timeline_program && !o.timeline) return invalid("timeline_program is for timeline, which is 0");
+    const uint64_t programs = uint64_t(o.grid[0]) * o.grid[1] * o.grid[2];
+    if (o.timeline_program && o.timeline_program >= programs)
+      return invalid("timeline_program is " + std::to_string(o.timeline_program) + ", and the grid has " +
+                     std::to_string(programs) + (programs == 1 ? " program" : " programs, numbered from 0"));
     if ((o.timeline || o.exhaustive || o.exact) && !device->device->isSimulator())
       return invalid("timeline, exhaustive and exact are for the simulator, and the device is " +
                      device->device->info().id);
     sim.timeline = o.timeline;
+    sim.timelineProgram = o.timeline_program;
     sim.exhaustive = o.exhaustive;
     sim.exact = o.exact;
     std::unique_ptr<tlx_report> report;

@@ -443,12 +443,12 @@ typedef struct tlx_launch_options {
       *report; /* NULL, or where to put a new report, also when the launch fails with FINDINGS; set to NULL on a GPU */
   uint32_t check_races; /* simulator: 1: accesses of memory that nothing orders are findings */
   uint32_t reserved;    /* not read */
-  uint32_t timeline;    /* simulator: 1: draw what the first program does, for tlx_report_timeline */
+  uint32_t timeline;    /* simulator: 1: draw what one program does, for tlx_report_timeline */
   uint32_t exhaustive;  /* simulator: 1: check every interleaving of each program, not only this schedule's (sm_90a). The kernel runs several times
                            and all of the device's memory is put back in between: no other call may use it meanwhile */
   uint32_t exact;       /* simulator: 1: floats are integers of their width, so that equal mathematics gives equal bits. On a GPU these three are
                            an error */
-  uint32_t reserved2;   /* 0 */
+  uint32_t timeline_program; /* with timeline: which program, x + grid[0] * (y + grid[1] * z); 0, the first, without it */
 } tlx_launch_options;
 
 #define TLX_LAUNCH_OPTIONS_INIT                                                                                        \
@@ -494,7 +494,8 @@ TLX_API size_t tlx_report_count(const tlx_report *report);
 TLX_API const char *tlx_report_text(const tlx_report *report);
 /** The findings as a JSON array of {"kind", "message", "file", "line", "column", "thread", "warp", "task", "program", "count"}. */
 TLX_API const char *tlx_report_json(const tlx_report *report);
-/** What the first program of a launch with `timeline` did, as a page of HTML; "" for other launches. */
+/** What the `timeline_program` of a launch with `timeline` did, as a page of HTML; "" for other launches, and where the launch ended before that
+ *  program began. */
 TLX_API const char *tlx_report_timeline(const tlx_report *report);
 /** What a launch with `exhaustive` and without findings has covered, a sentence; "" for other launches. */
 TLX_API const char *tlx_report_proof(const tlx_report *report);

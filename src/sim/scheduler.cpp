@@ -132,7 +132,7 @@ void Engine::startCta(Cta &cta, uint64_t linear) {
   cta.live = program.threads;
   for (NamedBarrier &b : cta.barriers) b.arrived = b.uses = 0;
   cta.trace.reset();
-  if (traceAccesses || (config.timeline && linear == 0)) {
+  if (traceAccesses || (config.timeline && linear == config.timelineProgram)) {
     cta.trace = std::make_unique<Trace>(unsigned(cta.warps.size()), traceAccesses);
     std::copy(std::begin(cta.id), std::end(cta.id), cta.trace->id);
   }

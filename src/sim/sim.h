@@ -85,8 +85,9 @@ struct LaunchConfig {
   unsigned maxResidentCtas = 2;
   /// Find accesses of shared memory that nothing orders, on targets with mbarriers. Costs some factor of time.
   bool checkRaces = false;
-  /// Draw what the first program did (LaunchResult::timeline).
+  /// Draw what one program did (LaunchResult::timeline), by its number in the grid.
   bool timeline = false;
+  uint32_t timelineProgram = 0;
   /// Check every interleaving of each program, and not this schedule's alone (orders.cpp), and find races. On targets with mbarriers.
   bool exhaustive = false;
   unsigned maxFindings = 64; // distinct ones; then the launch ends

@@ -186,12 +186,11 @@ void Engine::recordOperands(const WgmmaOp &op, Cta &c, unsigned group) {
 
 void Engine::endTrace(Cta &cta, bool complete) {
   cta.trace->complete = complete;
-  const bool first = !cta.id[0] && !cta.id[1] && !cta.id[2];
-  if (config.timeline && first && !rehearsal) result.timeline = drawTimeline(*this, *cta.trace);
+  if (config.timeline && cta.number == config.timelineProgram && !rehearsal)
+    result.timeline = drawTimeline(*this, *cta.trace);
   if (traceAccesses) {
-    const uint64_t linear = (uint64_t(cta.id[2]) * config.grid[1] + cta.id[1]) * config.grid[0] + cta.id[0];
-    if (digests.size() <= linear) digests.resize(linear + 1);
-    digests[linear] = cta.trace->digests();
+    if (digests.size() <= cta.number) digests.resize(cta.number + 1);
+    digests[cta.number] = cta.trace->digests();
     if (!rehearsal && complete) checkOrders(*this, cta);
   }
   cta.trace.reset();

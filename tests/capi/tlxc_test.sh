@@ -59,6 +59,10 @@ common=("$tlxc" run "$dir/k.tlx" --kernel add --device sim --grid 8 --arg n=1000
 run=(--arg x=f32[1000]=arange --arg y=f32[1000]=ones --arg 'out=f32[1000]')
 expect 0 'ran add on sim' "${common[@]}" --target sm_90a "${run[@]}" --timeline "$dir/t.html"
 grep -q 'Timeline of add' "$dir/t.html" && grep -q '</html>' "$dir/t.html" || { echo "FAILED: no timeline"; failures=$((failures + 1)); }
+expect 0 'ran add on sim' "${common[@]}" --target sm_90a "${run[@]}" --timeline "$dir/t.html" --timeline-program 3
+grep -q 'Program (3, 0, 0)' "$dir/t.html" || { echo "FAILED: no timeline of the fourth program"; failures=$((failures + 1)); }
+expect 1 'timeline_program is 8, and the grid has 8 programs, numbered from 0' "${common[@]}" --target sm_90a "${run[@]}" --timeline "$dir/t.html" --timeline-program 8
+expect 2 'timeline-program is for --timeline' "${common[@]}" --target sm_90a "${run[@]}" --timeline-program 1
 expect 2 'has no program to draw' "$tlxc" run "$dir/k.tlx" --kernel add --grid 0 --arg n=1000 --target sm_90a "${run[@]}" --timeline "$dir/t.html"
 expect 0 'ran add on sim' "${common[@]}" --target sm_90a "${run[@]}" --exact
 check=("$tlxc" check "$dir/k.tlx" --kernel add --grid 8 --arg n=1000 "${run[@]}" --exhaustive)

@@ -159,9 +159,14 @@ void addLaunchOptions(CLI::App &command, tlxc::RunArgs &args) {
       ->type_name("N");
   command
       .add_option("--timeline", args.timeline,
-                  "simulator: draw what the first program does, as a page of HTML: warps and units as lanes, phases of "
+                  "simulator: draw what one program does, as a page of HTML: warps and units as lanes, phases of "
                   "barriers, who waits for whom")
       ->type_name("FILE.html");
+  command
+      .add_option("--timeline-program", args.timelineProgram,
+                  "which program --timeline draws: x + X * (y + Y * z) in a grid of X,Y,Z")
+      ->type_name("N")
+      ->capture_default_str();
   command.add_flag(
       "--exact", args.exact,
       "simulator: floats are integers of their width, so that two kernels of one mathematics give equal bits "

@@ -138,6 +138,8 @@ int run(const RunArgs &args) {
 
   if (!args.timeline.empty() && std::find(std::begin(grid), std::end(grid), 0u) != std::end(grid))
     throw Failure(kUsage, "tlxc: --timeline: a grid of " + args.grid + " has no program to draw\n");
+  if (args.timelineProgram && args.timeline.empty())
+    throw Failure(kUsage, "tlxc: --timeline-program is for --timeline FILE.html\n");
 
   const Context context = makeContext(args);
   tlx_error *error = nullptr;
@@ -204,6 +206,7 @@ int run(const RunArgs &args) {
   options.max_steps = args.maxSteps;
   options.check_races = args.checkRaces;
   options.timeline = !args.timeline.empty();
+  options.timeline_program = args.timelineProgram;
   options.exhaustive = args.exhaustive;
   options.exact = args.exact;
   options.report = &madeReport;
@@ -247,7 +250,7 @@ int run(const RunArgs &args) {
   if (args.time) {
     std::vector<double> times(args.repeats);
     options.report = nullptr;
-    options.timeline = 0;
+    options.timeline = options.timeline_program = 0;
     check(tlx_kernel_time(kernel.get(), device.get(), &options, launchArgs.data(), launchArgs.size(), args.warmUps,
                           args.repeats, times.data(), &error),
           error);

@@ -50,6 +50,7 @@ struct RunArgs : CompileArgs {
   std::vector<std::string> args, outs;
   uint64_t seed = 0, maxSteps = 0;
   std::string timeline; // file
+  uint32_t timelineProgram = 0;
   bool time = false, checkRaces = false, exhaustive = false, exact = false;
   unsigned warmUps = 5, repeats = 20;
 };

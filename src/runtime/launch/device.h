@@ -21,6 +21,7 @@ struct SimOptions {
   uint64_t seed = 0;
   uint64_t maxSteps = 0; // 0: the simulator's default
   bool checkRaces = false, timeline = false, exhaustive = false, exact = false;
+  uint32_t timelineProgram = 0; // by number in the grid
 };
 
 /// What one simulated launch said. Empty for real devices.

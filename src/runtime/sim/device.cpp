@@ -211,6 +211,7 @@ public:
     config.seed = options.seed;
     config.checkRaces = options.checkRaces;
     config.timeline = options.timeline;
+    config.timelineProgram = options.timelineProgram;
     config.exhaustive = options.exhaustive;
     const tlx::sim::Program *program;
     if (Status status = kernel.find(options.exact, program)) return status;
