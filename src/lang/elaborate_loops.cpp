@@ -16,55 +16,33 @@ using llvm::dyn_cast;
 
 namespace {
 
-/// Names that a body assigns, at any depth.
-void collectAssigned(const Stmt &s, llvm::StringSet<> &names) {
+/// Names that a body assigns, at any depth: outside of tasks, or `inTasks`.
+void collectAssigned(const Stmt &s, llvm::StringSet<> &names, bool inTasks) {
   switch (s.kind) {
   case StmtKind::Assign:
-    for (const Name &n : cast<Assign>(s).target.names) names.insert(n.text);
+    if (!inTasks)
+      for (const Name &n : cast<Assign>(s).target.names) names.insert(n.text);
     break;
-  case StmtKind::If: {
-    auto &i = cast<If>(s);
-    collectAssigned(*i.thenBlock, names);
-    if (i.elseBranch) collectAssigned(*i.elseBranch, names);
-    break;
-  }
-  case StmtKind::For:
-    collectAssigned(*cast<For>(s).body, names);
-    break;
-  case StmtKind::While:
-    collectAssigned(*cast<While>(s).body, names);
-    break;
-  case StmtKind::Block:
-    for (const StmtPtr &x : cast<Block>(s).stmts) collectAssigned(*x, names);
-    break;
-  default:
-    break;
-  }
-}
-
-/// Names that tasks inside of it assign.
-void collectTaskAssigned(const Stmt &s, llvm::StringSet<> &names) {
-  switch (s.kind) {
   case StmtKind::AsyncTasks:
-    collectTaskAssigned(*cast<AsyncTasks>(s).body, names);
+    if (inTasks) collectAssigned(*cast<AsyncTasks>(s).body, names, true);
     break;
   case StmtKind::AsyncTask:
-    collectAssigned(*cast<AsyncTask>(s).body, names);
+    collectAssigned(*cast<AsyncTask>(s).body, names, false);
     break;
   case StmtKind::If: {
     auto &i = cast<If>(s);
-    collectTaskAssigned(*i.thenBlock, names);
-    if (i.elseBranch) collectTaskAssigned(*i.elseBranch, names);
+    collectAssigned(*i.thenBlock, names, inTasks);
+    if (i.elseBranch) collectAssigned(*i.elseBranch, names, inTasks);
     break;
   }
   case StmtKind::For:
-    collectTaskAssigned(*cast<For>(s).body, names);
+    collectAssigned(*cast<For>(s).body, names, inTasks);
     break;
   case StmtKind::While:
-    collectTaskAssigned(*cast<While>(s).body, names);
+    collectAssigned(*cast<While>(s).body, names, inTasks);
     break;
   case StmtKind::Block:
-    for (const StmtPtr &x : cast<Block>(s).stmts) collectTaskAssigned(*x, names);
+    for (const StmtPtr &x : cast<Block>(s).stmts) collectAssigned(*x, names, inTasks);
     break;
   default:
     break;
@@ -101,7 +79,7 @@ bool containsLoopExit(const Block &body) {
 
 std::vector<int> Elaborator::assignedCells(const Block &body) {
   llvm::StringSet<> names;
-  collectAssigned(body, names);
+  collectAssigned(body, names, false);
   std::vector<int> out;
   for (auto &entry : names)
     if (Binding *binding = findLocal(entry.first()); binding && binding->cell >= 0) out.push_back(binding->cell);
@@ -113,7 +91,7 @@ std::vector<int> Elaborator::assignedCells(const Block &body) {
 /// What tasks in the body of a loop assign has no value in its next iteration.
 void Elaborator::markTaskCopies(const Block &body) {
   llvm::StringSet<> names;
-  collectTaskAssigned(body, names);
+  collectAssigned(body, names, true);
   for (auto &entry : names)
     if (Binding *binding = findLocal(entry.first()); binding && binding->cell >= 0)
       cells[binding->cell].taskCopy = true;

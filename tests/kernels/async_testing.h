@@ -43,6 +43,14 @@ inline std::vector<std::string> hopper() {
   return out;
 }
 
+/// Those that have tasks.
+inline std::vector<std::string> withTasks() {
+  std::vector<std::string> out;
+  for (const std::string &t : targets())
+    if (t.starts_with("sm_")) out.push_back(t);
+  return out;
+}
+
 inline void check(Case c, const Reference &reference) {
   for (const std::string &target : hopper()) {
     Program program;

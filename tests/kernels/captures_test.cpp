@@ -4,15 +4,6 @@
 
 using namespace async_testing;
 
-namespace {
-std::vector<std::string> withTasks() {
-  std::vector<std::string> out;
-  for (const std::string &t : targets())
-    if (t.starts_with("sm_")) out.push_back(t);
-  return out;
-}
-} // namespace
-
 TEST_CASE("captures: of every type") {
   Rng rng(1);
   for (const char *type : {"i1", "i8", "u16", "i32", "i64", "f16", "bf16", "f32", "f64"})

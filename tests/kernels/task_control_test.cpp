@@ -5,15 +5,6 @@
 
 using namespace async_testing;
 
-namespace {
-std::vector<std::string> withTasks() {
-  std::vector<std::string> out;
-  for (const std::string &t : targets())
-    if (t.starts_with("sm_")) out.push_back(t);
-  return out;
-}
-} // namespace
-
 // Two regions in a loop, each with its own numbers of warps, a branch around one of them, and one behind the loop. The loop's number, what it
 // carries and what it loads reach the tasks; a buffer goes from task to task and from one region to the next.
 TEST_CASE("tasks in a loop, in a branch of it, and behind it") {
