@@ -39,7 +39,8 @@ std::string ran(const std::string &text, const Params &params, const Blocks &a, 
   for (const Setting &s : settings("sm_90a", seeds())) {
     c.poison();
     auto dc = upload(c);
-    std::vector<tlx::Arg> args{tensor(da, a.values, {a.count * 64, 64}), dc};
+    const tlx::Tensor seen = tensor(da, a.values, {a.count * 64, 64}); // arguments keep its address
+    std::vector<tlx::Arg> args{seen, dc};
     args.insert(args.end(), scalars.begin(), scalars.end());
     if (const std::string problem = p.run({programs}, args, s); problem != "") return s.text() + ": " + problem;
     download(c, dc);
