@@ -175,6 +175,7 @@ void Generator::leaveCommands(const ir::Op &op) {
 
 /// Of the workers, which have met the kernel's own warps at its start.
 void Generator::dispatch(const ir::Op &tasks) {
+  const unsigned before = usedBarriers; // tasks of another async_tasks never run at the same time
   BasicBlock *joined = newBlock("joined");
   for (const ir::Op &task : tasks.body()) {
     if (!task.is(Opcode::Task) || &task == &defaultTask(tasks)) continue;
@@ -192,6 +193,7 @@ void Generator::dispatch(const ir::Op &tasks) {
   b.SetInsertPoint(joined);
   b.SetCurrentDebugLocation(debugLoc(tasks.loc));
   if (isFollowed(tasks)) meetAll();
+  usedBarriers = before;
 }
 
 void Generator::dispatchCommands(llvm::ArrayRef<const ir::Op *> regions) {

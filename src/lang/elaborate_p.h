@@ -322,7 +322,7 @@ public:
 
   //===-- elaborate_tasks.cpp
   void asyncTasks(const ast::AsyncTasks &s);
-  void oneTask(const ast::AsyncTask &s, ir::Op &op, int64_t replica);
+  void oneTask(const ast::AsyncTask &s, ir::Op &op, int64_t replica, std::vector<int> &assigned);
   bool collectTasks(const ast::Block &body, std::vector<const ast::AsyncTask *> &tasks);
 
   //===-- elaborate_facts.cpp

@@ -181,6 +181,7 @@ void Elaborator::asyncTasks(const AsyncTasks &s) {
   auto starts = placeTasks(*this, headers, copies);
   if (!starts) return;
 
+  std::vector<int> assigned;
   ir::Block *outside = b().insertBlock();
   ir::Op *all = b().create(ir::Opcode::AsyncTasks, {}, {});
   ir::Block &list = all->addRegion();
@@ -196,14 +197,16 @@ void Elaborator::asyncTasks(const AsyncTasks &s) {
     if (h.registers) op->setAttr(ir::Attr::registers, h.registers);
     if (h.replicate > 1) op->setAttr(ir::Attr::replica, replica);
     if (!h.reportName().empty()) op->setAttr(ir::Attr::name, h.reportName());
-    oneTask(*h.task, *op, replica);
+    oneTask(*h.task, *op, replica, assigned);
   }
+  for (int c : assigned) cells[c].taskCopy = true;
   b().atEnd(list);
   b().yield({});
   b().atEnd(*outside);
 }
 
-void Elaborator::oneTask(const AsyncTask &s, ir::Op &op, int64_t replica) {
+/// `assigned` gets the variables from outside that it has assigned to its copies.
+void Elaborator::oneTask(const AsyncTask &s, ir::Op &op, int64_t replica, std::vector<int> &assigned) {
   b().atEnd(op.addRegion());
   const std::vector<Cell> before = cells;
   task = &op;
@@ -213,9 +216,8 @@ void Elaborator::oneTask(const AsyncTask &s, ir::Op &op, int64_t replica) {
   b().atEnd(op.body());
   b().yield({});
   for (size_t i = 0; i < before.size(); ++i) {
-    const bool assigned = cells[i].value != before[i].value;
+    if (cells[i].value != before[i].value) assigned.push_back(int(i));
     cells[i] = before[i];
-    if (assigned) cells[i].taskCopy = true;
   }
   // Tiles stay with the warps that made them.
   ir::Op *bad = nullptr;

@@ -51,9 +51,9 @@ Op *addResult(Module &module, Op *branch, Type type) {
 }
 } // namespace
 
-void threadVariable(Module &module, Op *at, Value *init, llvm::function_ref<Value *(Value *)> next) {
+Value *threadVariable(Module &module, Op *at, Value *init, llvm::function_ref<Value *(Value *)> next) {
   llvm::SmallVector<Op *, 4> around; // innermost first
-  for (Op *p = at->parentOp(); p; p = p->parentOp())
+  for (Op *p = at->parentOp(); p && !p->is(Opcode::Task); p = p->parentOp())
     if (p->is(Opcode::For) || p->is(Opcode::While) || p->is(Opcode::If)) around.push_back(p);
   // Down: what the variable is at the start of each region. A branch passes it through as it is.
   struct Level {
@@ -101,6 +101,7 @@ void threadVariable(Module &module, Op *at, Value *init, llvm::function_ref<Valu
     }
     after = l.op->result(l.op->numResults() - 1);
   }
+  return after;
 }
 
 } // namespace tlx::passes

@@ -12,6 +12,6 @@ void appendYield(ir::Block &body, llvm::ArrayRef<ir::Value *> values);
 
 /// A variable that starts as `init` at the kernel's start and is followed through all loops and branches around `at`: `next` is called
 /// with its value at `at` and makes the one behind it.
-void threadVariable(ir::Module &module, ir::Op *at, ir::Value *init, llvm::function_ref<ir::Value *(ir::Value *)> next);
+ir::Value *threadVariable(ir::Module &module, ir::Op *at, ir::Value *init, llvm::function_ref<ir::Value *(ir::Value *)> next);
 
 } // namespace tlx::passes

@@ -14,7 +14,9 @@
 //                                            single { async_store_wait {pending = 0, reads = 1} }   at the kernel's end
 //
 // Loads of a descriptor that the kernel stores to as well, and atomic operations that release, wait first until stores are visible. So do
-// stores where a task has several of the descriptor, or where a loop brings one to the same block again: TMA keeps no order.
+// stores where a task has several of the descriptor, or where a loop brings one to the same block again: TMA keeps no order. A task waits at its end
+// for its own stores, if anything comes after its async_tasks until they are visible. Where its async_tasks stands in a loop or branch, it keeps the
+// phases of its loads in shared memory from one time to the next.
 // (Nothing orders accesses of the same elements through different arguments.)
 //
 // That a buffer is free again before it is written is the affair of insert-barriers, which waits where bytes are used again.
@@ -78,12 +80,30 @@ struct Lowering {
     return made ? module.context.unique(*made) : nullptr;
   }
 
+  /// async_tasks in a loop or branch: its tasks run any number of times.
+  static bool isRepeated(const Op &tasks) { return tasks.parentOp() != nullptr; }
+  /// Where a task keeps a phase from one time that it runs to the next.
+  Value *keepPhase(Builder &b, Value *first, const Op &task) {
+    const layout::SharedLayout *layout = module.context.unique(layout::SharedLayout::rowMajor({1}, {0}));
+    Value *phases = b.localAlloc(Scalar::I32, {1}, replicasOf(task), layout);
+    for (unsigned i = 0; i < replicasOf(task); ++i) {
+      Value *slot = phases;
+      if (replicasOf(task) > 1)
+        slot = b.create(Opcode::SubView, {phases, b.constI32(i)}, slotType(phases->type))->result();
+      b.create(Opcode::LocalStore, {slot, first}, {});
+    }
+    return phases;
+  }
+  Type slotType(Type t) {
+    if (!t.isBuffer()) return module.context.barrier(1);
+    return module.context.buffer(t.scalar(), t.shape(), 1, Space::Shared, t.sharedLayout());
+  }
   Value *ofReplica(Builder &b, Value *barriers, unsigned replicas) {
     Op *number = b.create(Opcode::PerReplica, {}, module.context.scalar(Scalar::I32));
     std::vector<int64_t> values(replicas);
     std::iota(values.begin(), values.end(), 0);
     number->setAttr(Attr::values, values);
-    return b.create(Opcode::SubView, {barriers, number->result()}, module.context.barrier(1))->result();
+    return b.create(Opcode::SubView, {barriers, number->result()}, slotType(barriers->type))->result();
   }
 
   void load(Op &op) {
@@ -106,10 +126,18 @@ struct Lowering {
     const unsigned replicas = replicasOf(op);
     Op *barriers = b.create(Opcode::AllocBarriers, {}, module.context.barrier(replicas));
     barriers->setAttr(Attr::arrivals, int64_t(1));
-    Value *first = b.constI32(0);
+    Value *first = b.constI32(0), *kept = nullptr;
+    Op *task = taskOf(op);
+    if (task && isRepeated(*task->parentOp())) kept = keepPhase(b, first, *task);
     b.create(Opcode::Barrier, {}, {});
+    if (kept) {
+      b.at(task->body().front());
+      b.loc = op.loc;
+      if (replicas > 1) kept = ofReplica(b, kept, replicas);
+      first = b.create(Opcode::LocalLoad, kept, module.context.scalar(Scalar::I32))->result();
+    }
 
-    threadVariable(module, &op, first, [&](Value *phase) {
+    Value *last = threadVariable(module, &op, first, [&](Value *phase) {
       b.at(&op);
       b.loc = op.loc;
       if (storedTo.contains(op.operand(0))) {
@@ -131,6 +159,10 @@ struct Lowering {
       if (!op.result()->unused()) op.result()->replaceAllUsesWith(b.localLoad(buffer, t.layout()));
       return b.binary(Opcode::Xor, phase, b.constI32(1));
     });
+    if (kept) {
+      b.at(task->body().terminator());
+      b.create(Opcode::LocalStore, {kept, last}, {});
+    }
     op.erase();
   }
 
@@ -231,31 +263,39 @@ struct Lowering {
       for (Op *store : {issued, edge}) store->setAttr(Attr::reduce, op.strAttr(Attr::reduce).str());
   }
 
+  /// Nothing comes after the async_tasks that it is one of.
+  static bool isLast(const Op &task) {
+    const Op &tasks = *task.parentOp();
+    return !isRepeated(tasks) && tasks.next() && tasks.next()->is(Opcode::Return);
+  }
   static bool hasStores(Op &task) {
     bool has = false;
-    task.walk([&](Op &op) { has |= op.is(Opcode::AsyncDescStore); });
+    task.walk([&](Op &op) { has |= isStore(op); });
     return has;
   }
+  static bool isStore(const Op &op) { return op.is(Opcode::AsyncDescStore) || op.is(Opcode::AsyncBulkStore); }
   void
   drain() { // the memory must last until it has been read; who acquires what an atomic operation releases sees the stores
     std::vector<Op *> ends;
     bool outside = false; // of tasks, which wait for their own
-    module.kernel.body.walk([&](Op &op) { outside |= op.is(Opcode::AsyncDescStore) && !taskOf(op); });
+    module.kernel.body.walk([&](Op &op) { outside |= isStore(op) && !taskOf(op); });
     module.kernel.body.walk([&](Op &op) {
       const bool ordered = (op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas)) && op.hasAttr(Attr::order);
       const llvm::StringRef order = ordered ? op.strAttr(Attr::order) : llvm::StringRef();
       const bool releases = order == "release" || order == "acq_rel";
       Op *task = taskOf(op); // whose stores its own threads have issued
       if ((op.is(Opcode::Return) && outside) || (releases && (task ? hasStores(*task) : outside))) ends.push_back(&op);
+      if (op.is(Opcode::AsyncTasks) && outside) ends.push_back(&op);
       if (op.is(Opcode::Task) && hasStores(op)) ends.push_back(op.body().terminator());
     });
     for (Op *end : ends) {
       Builder b(module);
       b.at(end);
       b.loc = end->loc;
-      const bool last = end->is(Opcode::Return) || end->is(Opcode::Yield);
+      // What follows async_tasks, or is in them, may load or store the same.
+      const bool ofTask = end->is(Opcode::Yield), last = end->is(Opcode::Return) || (ofTask && isLast(*taskOf(*end)));
       waitForStores(b, last);
-      if (!last) b.create(Opcode::Barrier, {}, {});
+      if (!last && !ofTask && !end->is(Opcode::AsyncTasks)) b.create(Opcode::Barrier, {}, {});
     }
   }
 };
@@ -275,7 +315,7 @@ bool lowerDescriptorCopies(Module &module, const features::Target &target, Diagn
     if (!lowering.stored.insert(store).second) lowering.storedTwice.insert(store);
   });
   for (Op *op : ops) op->is(Opcode::DescLoad) ? lowering.load(*op) : lowering.store(*op);
-  module.kernel.body.walk([&](Op &op) { lowering.stores |= op.is(Opcode::AsyncDescStore); });
+  module.kernel.body.walk([&](Op &op) { lowering.stores |= Lowering::isStore(op); });
   if (lowering.stores) lowering.drain();
   return diagnostics.errorCount() == before;
 }

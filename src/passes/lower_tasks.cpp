@@ -76,7 +76,7 @@ struct Lowering {
     Builder b(module);
     b.at(&arrive);
     b.loc = arrive.loc;
-    if (warpsOf(module, arrive) > 1) b.create(Opcode::Barrier, {}, {});
+    b.create(Opcode::Barrier, {}, {}); // also of one warp: the lane that arrives may not run ahead of the others' waits
     Op *single = b.create(Opcode::Single, arrive.operands().drop_front(1), {});
     Block &body = single->addRegion();
     if (arrive.numOperands() > 1) arrive.eraseOperand(1);

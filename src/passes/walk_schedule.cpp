@@ -93,10 +93,19 @@ std::string counted(int64_t n, const char *what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
-/// The integer arguments that a number depends on.
+/// The integer arguments that a number depends on; `addUncarried`: but for what loops make of it.
 class Sources {
 public:
   explicit Sources(const Module &module) : module(module) {}
+  void addUncarried(const Value *v) {
+    const Op *owner = v->def() ? v->def() : v->block()->parentOp();
+    if (v->def() || !owner) {
+      if (!v->def()) return add(v);
+      for (const Value *o : owner->operands()) addUncarried(o);
+    } else if (owner->is(Opcode::For) && v->index() == 0) {
+      for (unsigned i = 0; i < 3; ++i) addUncarried(owner->operand(i));
+    }
+  }
   void add(const Value *v) {
     if (!seen.insert(v).second) return;
     if (const Op *def = v->def()) {
@@ -138,20 +147,32 @@ std::set<std::string> steering(const Module &module, const Op &task) {
       if (op.is(Opcode::While)) sources.add(op.body(0).terminator()->operand(0));
     }
     if (op.is(Opcode::BarrierArrive) && op.numOperands() > 1) sources.add(op.operand(1));
+    if (op.is(Opcode::BarrierWait)) sources.addUncarried(op.operand(1));
   });
   return sources.names;
 }
 
-/// "task 'a' by steps, task 'b' by K" of two tasks each of which goes by an argument that the other does not know; "" if there are none.
-std::string differentArguments(const Module &module) {
+using Allocs = llvm::SmallVector<const Op *, 4>; // alloc_barriers
+
+bool usesAny(const Op &task, const Allocs &allocs) {
+  bool uses = false;
+  const_cast<Op &>(task).walk([&](Op &op) {
+    const bool is = op.is(Opcode::BarrierWait) || op.is(Opcode::BarrierArrive) || op.is(Opcode::BarrierExpect);
+    uses |= is && llvm::is_contained(allocs, slotOf(op.operand(0)).alloc);
+  });
+  return uses;
+}
+
+/// "task 'a' by steps, task 'b' by K" of two tasks at these barriers that go by different arguments; "" if there are none.
+std::string differentArguments(const Module &module, const Allocs &allocs) {
   std::string text;
   std::vector<std::pair<const Op *, std::set<std::string>>> tasks;
   const_cast<Module &>(module).kernel.body.walk([&](Op &task) {
-    if (task.is(Opcode::Task) && usesBarriers(task)) tasks.push_back({&task, steering(module, task)});
+    if (task.is(Opcode::Task) && usesAny(task, allocs)) tasks.push_back({&task, steering(module, task)});
   });
   for (auto &[task, mine] : tasks)
     for (auto &[other, theirs] : tasks)
-      if (text.empty() && !llvm::includes(mine, theirs) && !llvm::includes(theirs, mine))
+      if (text.empty() && mine != theirs && !mine.empty() && !theirs.empty())
         text = taskText(task) + " by " + llvm::join(mine, ", ") + ", " + taskText(other) + " by " +
                llvm::join(theirs, ", ");
   return text;
@@ -161,6 +182,8 @@ class Walk {
 public:
   Walk(const Module &module, Diagnostics &diagnostics, int64_t number, bool reversed)
       : module(module), diagnostics(diagnostics), number(number), reversed(reversed) {}
+  /// The barriers that what it has found is about.
+  Allocs about;
 
   /// False: it was lost.
   bool run() {
@@ -231,6 +254,8 @@ private:
         if (replicasOf(task) > 1) a.replica = r;
         a.known = main.known;
         a.enter(nullptr, task.body());
+        for (auto &[place, slot] : slots)
+          a.seen[&slot] = slot.arrivals.size(); // what came before, other tasks have seen
         all.push_back(&a);
       }
     }
@@ -522,6 +547,7 @@ private:
                                     missing ? "; it still waits for " + counted(missing, "byte") : ""),
                  op.loc);
       failed = true;
+      about.push_back(s->alloc);
       return;
     }
     s->pending -= count;
@@ -659,6 +685,7 @@ private:
     const Loc place = first->at()->loc;
     for (Actor *a : waiting) {
       const Op &op = *a->at();
+      if (op.is(Opcode::BarrierWait)) about.push_back(slotOf(op.operand(0)).alloc);
       if (a == first) continue;
       std::string what = "a named barrier";
       if (op.is(Opcode::BarrierWait)) {
@@ -700,21 +727,21 @@ private:
 } // namespace
 
 bool walkSchedule(const Module &module, Diagnostics &diagnostics) {
-  Diagnostics found;
   bool seen = true;
   unsigned walks = 0;
   for (int64_t number : {1024, 512, 256, 64, 16, 8, 4, 2, 1}) {
+    Diagnostics found;
     Walk walk(module, found, number, walks % 2);
     if (!walk.factsHold()) continue;
     seen &= walk.run();
+    const std::string different = differentArguments(module, walk.about);
+    for (Diagnostic said : found.all()) {
+      if (!different.empty() && said.severity == Severity::Error)
+        said.severity = Severity::Warning,
+        said.notes.push_back({said.loc, "tasks go by different arguments, which have one number here: " + different});
+      diagnostics.take(std::move(said));
+    }
     if (++walks == 2 || walk.failed) break;
-  }
-  const std::string different = found.all().empty() ? "" : differentArguments(module);
-  for (Diagnostic said : found.all()) {
-    if (!different.empty())
-      said.severity = Severity::Warning,
-      said.notes.push_back({said.loc, "tasks go by different arguments, which have one number here: " + different});
-    diagnostics.take(std::move(said));
   }
   return seen && walks;
 }

@@ -128,7 +128,21 @@ TEST_CASE("static checks: arguments that belong together") {
   CHECK(said(with("size + 1"))
             .ends_with(
                 "6: tasks go by different arguments, which have one number here: task 'a' by steps, task 'b' by size"));
-  CHECK(said(with("steps")).starts_with("6:61 error:" + waits));
+  // Each of them knows one that the other does not go by, or one goes by less: the caller may know more.
+  CHECK(said(with("steps")).starts_with("6:61 warning:" + waits));
+  const std::string same = replace(with("size"), {});
+  CHECK(said(std::string(same).replace(same.find("0, steps)"), 9, "0, size)"))
+            .starts_with("6:60 error: task 'b' can wait here for ever (size = 1024): "));
+  // What other tasks go by does not matter, nor what they did before this async_tasks.
+  const std::string third =
+      "  async_tasks {\n    async_task(default) { let q = 0; }\n    async_task(num_warps = 4, name = "
+      "\"c\") { barrier_wait(x[0], 0); }\n  }\n";
+  const std::string before =
+      "kernel k(steps: i32, size: i32) launch(num_warps = 4) {\n  let x = alloc_barriers(1); let y "
+      "= alloc_barriers(1);\n  barrier_arrive(x[0]); barrier_arrive(x[0]);\n";
+  CHECK(said(before + third + "}\n") ==
+        "6:45 error: task 'c' can wait here for ever: phase 0 of x[0] needs 1 arrival and "
+        "gets 0");
 }
 
 TEST_CASE("static checks: bytes") {

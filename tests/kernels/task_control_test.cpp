@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // async_tasks in loops and branches at run time: the workers are told which one comes next, and what they take from outside is of this
 // iteration.
+#include <bit>
+
 #include "async_testing.h"
 
 using namespace async_testing;
@@ -137,4 +139,95 @@ kernel k(a: tensor_desc<f16, [64, 32]>, b: tensor_desc<f16, [32, 64]>, c: tensor
           for (int64_t k = 0; k < 160; ++k) sum += in[0](r, k) * in[1](k, c);
           return sum;
         });
+}
+
+// Loads and stores of descriptors: whose phases go on from one time to the next, and whose stores what follows sees.
+TEST_CASE("tasks that load and store by descriptors in a loop") {
+  for (const char *copies : {"1", "2"}) {
+    check({replace(R"(
+kernel k(d: tensor_desc<f32, [32, 32]>, e: tensor_desc<f32, [32, 32]>, c: tensor_desc<f32, [32, 32]>, n: i32) launch(num_warps = 2) {
+  for i in range(0, n) {
+    async_tasks {
+      async_task(default) { let q = d.load([i * 32, 0]); if i % 2 == 0 { e.store([0, 0], q + d.load([0, 0])); } }
+      async_task(num_warps = 1, replicate = $R) {
+        for j in range(0, i) { let x = d.load([j * 32, 0]); }
+        e.store([32 + async_task_replica_id() * 32, 0], d.load([i * 32, 0]) * 2.0);
+      }
+    }
+    if i % 2 == 1 {
+      async_tasks {
+        async_task(default) { let q = 0; }
+        async_task(num_warps = 4) { e.store([0, 0], d.load([i * 32, 0]) + 1.0); }
+      }
+    }
+    c.store([i * 64, 0], e.load([0, 0]));
+    c.store([i * 64 + 32, 0], e.load([$R * 32, 0]));
+  }
+})",
+                   {{"R", copies}}),
+           {},
+           {Matrix("f32", 128, 32), Matrix("f32", 96, 32)},
+           Matrix("f32", 256, 32),
+           {int32_t(4)}},
+          [](const std::vector<Matrix> &in, int64_t r, int64_t c) {
+            const int64_t i = r / 64, row = r % 32;
+            const double own = in[0](i * 32 + row, c);
+            return r % 64 >= 32 ? own * 2 : i % 2 ? own + 1 : own + in[0](row, c);
+          });
+  }
+}
+
+// The lanes of a task of one warp wait one by one; the one that arrives for all of them may not run ahead.
+TEST_CASE("tasks of one warp that wait for themselves") {
+  Array y("i32", 128);
+  Job job{R"(
+kernel k(y: *i32, steps: i32) launch(num_warps = 4) {
+  let x = alloc_barriers(1);
+  async_tasks {
+    async_task(default, name = "a") { for i in range(0, steps) { barrier_arrive(x[0]); barrier_wait(x[0], i & 1); } }
+    async_task(num_warps = 4, name = "b") { store(y + arange(0, 128), arange(0, 128)); }
+  }
+  if steps > 100 { barrier_arrive(x[0]); }
+})"};
+  std::vector<uint64_t> want;
+  for (uint64_t i = 0; i < 128; ++i) want.push_back(i);
+  job.out = {&y}, job.scalars = {int32_t(8)}, job.on = hopper();
+  execute(job, [&](const std::string &where) { expectBits(y, want, where, true); });
+}
+
+// Each task, and each replica, has a copy of its own.
+TEST_CASE("tasks that assign to copies of one variable") {
+  Array y("i32", 4);
+  Job job{R"(
+kernel k(y: *i32, n: i32) launch(num_warps = 1) {
+  var v = n;
+  for i in range(0, 2) {
+    v = n + i;
+    async_tasks {
+      async_task(default) { v += 1; store(y, v); }
+      async_task(num_warps = 1, replicate = 2) { v += 10 + async_task_replica_id(); store(y + 1 + async_task_replica_id(), v); }
+      async_task(num_warps = 2) { store(y + 3, v); }
+    }
+  }
+})"};
+  job.out = {&y}, job.scalars = {int32_t(5)}, job.on = withTasks();
+  execute(job, [&](const std::string &where) { expectBits(y, {7, 16, 17, 6}, where, true); });
+}
+
+// Barriers of tasks are used again by those of the next async_tasks.
+TEST_CASE("tasks of many async_tasks need few named barriers") {
+  Array y("f32", 20);
+  Job job{R"(
+kernel k(y: *f32, n: i32) launch(num_warps = 4) {
+  static for j in range(20) {
+    async_tasks {
+      async_task(default) { let q = 0; }
+      async_task(num_warps = 2) { store(y + j, sum((arange(0, 256) + n + j).to(f32), 0)); }
+    }
+  }
+})"};
+  std::vector<uint64_t> want;
+  for (uint32_t j = 0; j < 20; ++j) want.push_back(std::bit_cast<uint32_t>(float(255 * 128 + 256 * (3 + j))));
+  job.out = {&y}, job.scalars = {int32_t(3)}, job.on = withTasks();
+  execute(job, [&](const std::string &where) { expectBits(y, want, where, true); });
 }
