@@ -23,13 +23,6 @@ using ir::Opcode;
 namespace {
 constexpr unsigned kNamedBarriers = 16, kBarrierBytes = 8;
 
-bool isTopLevel(const ir::Op &tasks) {
-  return !tasks.parentOp();
-}
-/// Something comes after it that needs the end of all tasks.
-bool isFollowed(const ir::Op &tasks) {
-  return !isTopLevel(tasks) || (tasks.next() && !tasks.next()->is(Opcode::Return));
-}
 /// The loop or branch of the kernel's own block around it, or itself.
 const ir::Op &outermost(const ir::Op &tasks) {
   const ir::Op *op = &tasks;
@@ -160,17 +153,18 @@ void Generator::emitTask(const ir::Op &task, bool followed) {
 
 void Generator::emitAsyncTasks(const ir::Op &op) {
   const std::vector<const ir::Op *> regions = regionsIn(outermost(op));
-  if (isTopLevel(op))
+  if (ir::isTopLevel(op))
     meetAll();
   else
     meetAtCommand(unsigned(llvm::find(regions, &op) - regions.begin()) + 1);
-  emitTask(defaultTask(op), isFollowed(op));
-  if (isFollowed(op)) meetAll();
+  emitTask(defaultTask(op), ir::isFollowed(op));
+  if (ir::isFollowed(op)) meetAll();
 }
 
 /// Behind a loop or branch, for the workers that wait in it.
 void Generator::leaveCommands(const ir::Op &op) {
-  if (!taskRegions.empty() && !op.is(Opcode::AsyncTasks) && !op.parentOp() && !regionsIn(op).empty()) meetAtCommand(0);
+  if (!taskRegions.empty() && !op.is(Opcode::AsyncTasks) && ir::isTopLevel(op) && !regionsIn(op).empty())
+    meetAtCommand(0);
 }
 
 /// Of the workers, which have met the kernel's own warps at its start.
@@ -185,14 +179,14 @@ void Generator::dispatch(const ir::Op &tasks) {
     b.CreateCondBr(b.CreateICmpULT(number, b.getInt32(unsigned(task.intAttr(Attr::warps)) * ir::replicasOf(task))),
                    mine, next);
     b.SetInsertPoint(mine);
-    emitTask(task, isFollowed(tasks));
+    emitTask(task, ir::isFollowed(tasks));
     b.CreateBr(joined);
     b.SetInsertPoint(next);
   }
   b.CreateBr(joined); // warps without a task
   b.SetInsertPoint(joined);
   b.SetCurrentDebugLocation(debugLoc(tasks.loc));
-  if (isFollowed(tasks)) meetAll();
+  if (ir::isFollowed(tasks)) meetAll();
   usedBarriers = before;
 }
 
@@ -225,7 +219,7 @@ void Generator::emitWorkers() {
   b.SetInsertPoint(workers);
   for (const ir::Op *tasks : taskRegions) {
     b.SetCurrentDebugLocation(debugLoc(tasks->loc));
-    if (isTopLevel(*tasks)) {
+    if (ir::isTopLevel(*tasks)) {
       meetAll();
       dispatch(*tasks);
     } else if (const auto regions = regionsIn(outermost(*tasks)); regions.front() == tasks) {

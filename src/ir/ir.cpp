@@ -262,6 +262,14 @@ Op *taskOf(const Op &op) {
   return around;
 }
 
+bool isTopLevel(const Op &op) {
+  return !op.parentOp();
+}
+
+bool isFollowed(const Op &tasks) {
+  return !isTopLevel(tasks) || (tasks.next() && !tasks.next()->is(Opcode::Return));
+}
+
 unsigned warpsOf(const Module &module, const Op &op) {
   const Op *task = op.is(Opcode::Task) ? &op : taskOf(op);
   if (!task) return module.kernel.numWarps;

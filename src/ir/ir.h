@@ -246,6 +246,10 @@ public:
 
 /// The task that `op` is part of; null outside of tasks.
 Op *taskOf(const Op &op);
+/// It stands in the kernel's own block and so runs once: in no loop, branch or task.
+bool isTopLevel(const Op &op);
+/// Something comes after these async_tasks that needs the end of all their tasks.
+bool isFollowed(const Op &tasks);
 /// How many warps run `op`: those of its task, or the kernel's own.
 unsigned warpsOf(const Module &module, const Op &op);
 /// Tasks that `op`, a task or in one, stands for: 1 outside.

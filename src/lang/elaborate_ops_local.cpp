@@ -68,8 +68,7 @@ Val Elaborator::slotOf(const Val &ring, const Val &slot, Loc loc, Loc slotLoc) {
   ir::Value *index = materializeAs(slot, Scalar::I32, slotLoc, "a slot");
   if (!index) return Val::poison();
   ++operations;
-  if (ring.isBuffer()) return Val::runtime(b().subview(ring.v, index));
-  return Val::runtime(b().create(ir::Opcode::SubView, {ring.v, index}, context.barrier(1))->result());
+  return Val::runtime(b().subview(ring.v, index));
 }
 
 Val Elaborator::opLocalView(CallArgs &a) {

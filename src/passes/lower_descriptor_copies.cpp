@@ -80,30 +80,22 @@ struct Lowering {
     return made ? module.context.unique(*made) : nullptr;
   }
 
-  /// async_tasks in a loop or branch: its tasks run any number of times.
-  static bool isRepeated(const Op &tasks) { return tasks.parentOp() != nullptr; }
   /// Where a task keeps a phase from one time that it runs to the next.
   Value *keepPhase(Builder &b, Value *first, const Op &task) {
     const layout::SharedLayout *layout = module.context.unique(layout::SharedLayout::rowMajor({1}, {0}));
     Value *phases = b.localAlloc(Scalar::I32, {1}, replicasOf(task), layout);
     for (unsigned i = 0; i < replicasOf(task); ++i) {
-      Value *slot = phases;
-      if (replicasOf(task) > 1)
-        slot = b.create(Opcode::SubView, {phases, b.constI32(i)}, slotType(phases->type))->result();
+      Value *slot = replicasOf(task) > 1 ? b.subview(phases, b.constI32(i)) : phases;
       b.create(Opcode::LocalStore, {slot, first}, {});
     }
     return phases;
   }
-  Type slotType(Type t) {
-    if (!t.isBuffer()) return module.context.barrier(1);
-    return module.context.buffer(t.scalar(), t.shape(), 1, Space::Shared, t.sharedLayout());
-  }
-  Value *ofReplica(Builder &b, Value *barriers, unsigned replicas) {
+  Value *ofReplica(Builder &b, Value *ring, unsigned replicas) {
     Op *number = b.create(Opcode::PerReplica, {}, module.context.scalar(Scalar::I32));
     std::vector<int64_t> values(replicas);
     std::iota(values.begin(), values.end(), 0);
     number->setAttr(Attr::values, values);
-    return b.create(Opcode::SubView, {barriers, number->result()}, slotType(barriers->type))->result();
+    return b.subview(ring, number->result());
   }
 
   void load(Op &op) {
@@ -128,7 +120,7 @@ struct Lowering {
     barriers->setAttr(Attr::arrivals, int64_t(1));
     Value *first = b.constI32(0), *kept = nullptr;
     Op *task = taskOf(op);
-    if (task && isRepeated(*task->parentOp())) kept = keepPhase(b, first, *task);
+    if (task && !isTopLevel(*task->parentOp())) kept = keepPhase(b, first, *task);
     b.create(Opcode::Barrier, {}, {});
     if (kept) {
       b.at(task->body().front());
@@ -263,11 +255,6 @@ struct Lowering {
       for (Op *store : {issued, edge}) store->setAttr(Attr::reduce, op.strAttr(Attr::reduce).str());
   }
 
-  /// Nothing comes after the async_tasks that it is one of.
-  static bool isLast(const Op &task) {
-    const Op &tasks = *task.parentOp();
-    return !isRepeated(tasks) && tasks.next() && tasks.next()->is(Opcode::Return);
-  }
   static bool hasStores(Op &task) {
     bool has = false;
     task.walk([&](Op &op) { has |= isStore(op); });
@@ -293,7 +280,8 @@ struct Lowering {
       b.at(end);
       b.loc = end->loc;
       // What follows async_tasks, or is in them, may load or store the same.
-      const bool ofTask = end->is(Opcode::Yield), last = end->is(Opcode::Return) || (ofTask && isLast(*taskOf(*end)));
+      const bool ofTask = end->is(Opcode::Yield),
+                 last = end->is(Opcode::Return) || (ofTask && !isFollowed(*taskOf(*end)->parentOp()));
       waitForStores(b, last);
       if (!last && !ofTask && !end->is(Opcode::AsyncTasks)) b.create(Opcode::Barrier, {}, {});
     }

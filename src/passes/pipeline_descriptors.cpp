@@ -306,12 +306,6 @@ struct TmaPipeliner {
     for (unsigned i = 0; i < branch->numResults(); ++i) results.push_back(branch->result(i));
     return next.with(results);
   }
-  Value *view(Builder &b, Value *ring, Value *slot) {
-    Type t = ring->type;
-    Type one = t.isBuffer() ? module.context.buffer(t.scalar(), t.shape(), 1, Space::Shared, t.sharedLayout())
-                            : module.context.barrier(1);
-    return b.create(Opcode::SubView, {ring, slot}, one)->result();
-  }
   /// Loads of the iteration where the producer stands, into `slot`; behind the release of that slot if there is a phase.
   void issue(Builder &b, const State &s, Value *slot, Value *phase) {
     Map map = mapOf(s);
@@ -320,15 +314,15 @@ struct TmaPipeliner {
     Builder in(module);
     in.loc = b.loc;
     in.atEnd(single->addRegion());
-    if (phase) in.create(Opcode::BarrierWait, {view(in, empty, slot), phase}, {});
+    if (phase) in.create(Opcode::BarrierWait, {in.subview(empty, slot), phase}, {});
     llvm::SmallVector<Value *, 4> bars;
     for (unsigned g = 0; g < full.size(); ++g) {
-      bars.push_back(view(in, full[g], slot));
+      bars.push_back(in.subview(full[g], slot));
       in.create(Opcode::BarrierExpect, {bars[g]}, {})->setAttr(Attr::bytes, groupBytes[g]);
     }
     for (TmaLoad &l : loads) {
       in.loc = l.loc;
-      llvm::SmallVector<Value *, 8> operands{l.load->operand(0), view(in, l.ring, slot), bars[l.group]};
+      llvm::SmallVector<Value *, 8> operands{l.load->operand(0), in.subview(l.ring, slot), bars[l.group]};
       for (Value *v : l.load->operands().drop_front()) operands.push_back(mapped(map, v));
       copyEviction(*l.load, *in.create(Opcode::AsyncDescLoad, operands, {}));
     }
@@ -429,7 +423,7 @@ struct TmaPipeliner {
       in.at(loop->body().front());
     // Generic reads come before the next asynchronous write.
     if (genericReaders) in.create(Opcode::FenceProxy, {}, {});
-    in.create(Opcode::BarrierArrive, {view(in, empty, previous)}, {});
+    in.create(Opcode::BarrierArrive, {in.subview(empty, previous)}, {});
     issue(in, s, previous, phase);
     for (TmaLoad &l : loads) l.load->erase(); // until here they say what is to be loaded
     Builder out(module);
@@ -462,8 +456,8 @@ struct TmaPipeliner {
     b.at(l.load);
     b.loc = l.loc;
     // All loads of a group are behind the barrier of the first.
-    if (waited.insert(l.group).second) b.create(Opcode::BarrierWait, {view(b, full[l.group], slot), phase}, {});
-    Value *here = view(b, l.ring, slot);
+    if (waited.insert(l.group).second) b.create(Opcode::BarrierWait, {b.subview(full[l.group], slot), phase}, {});
+    Value *here = b.subview(l.ring, slot);
     Op *store = bufferStore(*l.load);
     if (store && store->operand(0)->type.sharedLayout() == l.ring->type.sharedLayout()) {
       Op *alloc = store->operand(0)->def();

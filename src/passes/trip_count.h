@@ -8,7 +8,7 @@ namespace tlx::passes {
 /// time, and then be negative, or zero for no iterations.
 ir::Value *tripCount(ir::Builder &b, ir::Value *lo, ir::Value *hi, ir::Value *step);
 
-/// A copy of `op`; its divisor, and those of its regions, is 1 where `guard` is false: an iteration that does not exist may have
+/// A copy of `op`; divisors in it are 1 where `guard` is false: an iteration that does not exist may have
 /// any, and a loop without iterations may not divide by what does not change in it.
 ir::Op *cloneGuarded(ir::Builder &b, const ir::Op &op, llvm::DenseMap<ir::Value *, ir::Value *> &map, ir::Value *guard);
 

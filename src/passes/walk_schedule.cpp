@@ -98,10 +98,11 @@ class Sources {
 public:
   explicit Sources(const Module &module) : module(module) {}
   void addUncarried(const Value *v) {
-    const Op *owner = v->def() ? v->def() : v->block()->parentOp();
-    if (v->def() || !owner) {
-      if (!v->def()) return add(v);
-      for (const Value *o : owner->operands()) addUncarried(o);
+    if (!seenUncarried.insert(v).second) return;
+    if (const Op *def = v->def()) {
+      for (const Value *o : def->operands()) addUncarried(o);
+    } else if (const Op *owner = v->block()->parentOp(); !owner) {
+      add(v);
     } else if (owner->is(Opcode::For) && v->index() == 0) {
       for (unsigned i = 0; i < 3; ++i) addUncarried(owner->operand(i));
     }
@@ -125,13 +126,17 @@ private:
     for (const Value *o : op->operands()) add(o);
   }
   const Module &module;
-  llvm::DenseSet<const Value *> seen;
+  llvm::DenseSet<const Value *> seen, seenUncarried;
 };
 
-bool usesBarriers(const Op &op) {
+using Allocs = llvm::SmallVector<const Op *, 4>; // alloc_barriers
+
+/// Something in it waits or arrives: at these barriers, or at any.
+bool usesBarriers(const Op &op, const Allocs *these = nullptr) {
   bool uses = false;
   const_cast<Op &>(op).walk([&](Op &inner) {
-    uses |= inner.is(Opcode::BarrierWait) || inner.is(Opcode::BarrierArrive) || inner.is(Opcode::BarrierExpect);
+    const bool is = inner.is(Opcode::BarrierWait) || inner.is(Opcode::BarrierArrive) || inner.is(Opcode::BarrierExpect);
+    uses |= is && (!these || llvm::is_contained(*these, slotOf(inner.operand(0)).alloc));
   });
   return uses;
 }
@@ -152,23 +157,12 @@ std::set<std::string> steering(const Module &module, const Op &task) {
   return sources.names;
 }
 
-using Allocs = llvm::SmallVector<const Op *, 4>; // alloc_barriers
-
-bool usesAny(const Op &task, const Allocs &allocs) {
-  bool uses = false;
-  const_cast<Op &>(task).walk([&](Op &op) {
-    const bool is = op.is(Opcode::BarrierWait) || op.is(Opcode::BarrierArrive) || op.is(Opcode::BarrierExpect);
-    uses |= is && llvm::is_contained(allocs, slotOf(op.operand(0)).alloc);
-  });
-  return uses;
-}
-
 /// "task 'a' by steps, task 'b' by K" of two tasks at these barriers that go by different arguments; "" if there are none.
 std::string differentArguments(const Module &module, const Allocs &allocs) {
   std::string text;
   std::vector<std::pair<const Op *, std::set<std::string>>> tasks;
   const_cast<Module &>(module).kernel.body.walk([&](Op &task) {
-    if (task.is(Opcode::Task) && usesAny(task, allocs)) tasks.push_back({&task, steering(module, task)});
+    if (task.is(Opcode::Task) && usesBarriers(task, &allocs)) tasks.push_back({&task, steering(module, task)});
   });
   for (auto &[task, mine] : tasks)
     for (auto &[other, theirs] : tasks)
@@ -482,11 +476,9 @@ private:
   // --- barriers ----------------------------------------------------------------------------------------------------
   /// The caller may know that the number fits: it comes from an argument, or counts up to one. What a task carries from step to step does not.
   bool isCallers(const Value *v) const {
-    const Op *def = v->def();
-    if (def) return llvm::any_of(def->operands(), [&](const Value *o) { return isCallers(o); });
-    const Op *owner = v->block()->parentOp();
-    if (!owner) return true;
-    return owner->is(Opcode::For) && v->index() == 0 && isCallers(owner->operand(1));
+    Sources sources(module);
+    sources.addUncarried(v);
+    return !sources.names.empty();
   }
   /// The slot's number; nothing after a report, or where it is not known.
   std::optional<int64_t> inRing(Actor &a, const Op &op, const Value &view) {

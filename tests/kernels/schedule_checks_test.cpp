@@ -145,6 +145,16 @@ TEST_CASE("static checks: arguments that belong together") {
         "gets 0");
 }
 
+// What a number depends on is asked once of each value, though each has two ways to the one before it.
+TEST_CASE("static checks: a phase from a long chain of numbers") {
+  std::string chain = "let p0 = n;\n";
+  for (int i = 1; i <= 64; ++i)
+    chain += replace("let p$I = p$J ^ (p$J >> 1);\n", {{"I", std::to_string(i)}, {"J", std::to_string(i - 1)}});
+  const std::string text = tasks("barrier_arrive(x[0]); barrier_wait(y[0], 0);",
+                                 chain + "barrier_wait(x[0], p64 & 1); barrier_wait(x[0], p64 & 1 ^ 1);");
+  CHECK(said(text).find("can wait here for ever (n = 1024)") != std::string::npos);
+}
+
 TEST_CASE("static checks: bytes") {
   const std::string load = " async_descriptor_load(d, one[0], [0, n * 8], x[0]);";
   check(tasks("barrier_expect_bytes(x[0], 8192);" + load, "barrier_wait(x[0], 0);"), "");
