@@ -71,7 +71,7 @@ fn halved(x) { return x * 0.5; }
 }
 
 inline std::filesystem::path root() {
-  return std::filesystem::path(__FILE__).parent_path() / "../../..";
+  return TLX_SOURCE_DIR;
 }
 inline std::string readFile(const std::filesystem::path &path) {
   std::ifstream in(path);

@@ -58,8 +58,7 @@ inline std::string statement(const std::string &text) {
 
 /// The ```tlx blocks of docs/language.md, in order.
 inline std::vector<std::string> documentedKernels() {
-  std::filesystem::path root = std::filesystem::path(__FILE__).parent_path() / "../../..";
-  std::ifstream in(root / "docs/language.md");
+  std::ifstream in(TLX_SOURCE_DIR "/docs/language.md");
   REQUIRE(in.good());
   std::vector<std::string> blocks;
   std::string line;
