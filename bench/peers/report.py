@@ -2,6 +2,8 @@
 """Results of compare.py as JSON, Markdown and plots."""
 import html
 import json
+import re
+import statistics
 
 COLORS = {"tlxjit": "#c0392b", "cublas": "#2e7d32", "cudnn": "#2e7d32", "copy": "#2e7d32", "fa3": "#d08a1d", "tlx": "#8e5bb5",
           "triton": "#3f6fb5", "torch": "#7b8a8b"}
@@ -25,6 +27,22 @@ def ratio(work, name="tlxjit", to=None):
     """Of kernels alone; `to`: the work's yardstick."""
     c, yard = work["contenders"], to or work["yardstick"]
     return c[name]["alone"] / c[yard]["alone"] if name in c and yard in c else None
+
+
+def is_own(name):
+    return name.split()[0] in ("tlxjit", "dry")
+
+
+def means(works):
+    """[(works of one type and form, kernel of ours, {peer: (geometric mean of the ratios, the least)})], over the works that have both."""
+    found = []
+    for form in dict.fromkeys(re.sub(r"-S\d+|-\d+(x\d+)+$", "", w["name"]) for w in works):
+        group = [w for w in works if re.sub(r"-S\d+|-\d+(x\d+)+$", "", w["name"]) == form]
+        names = _sorted({name for w in group for name in w["contenders"]})
+        for own in filter(is_own, names):
+            ratios = {peer: [r for w in group if (r := ratio(w, own, peer))] for peer in names if not is_own(peer)}
+            found.append((form, own, {peer: (statistics.geometric_mean(rs), min(rs)) for peer, rs in ratios.items() if rs}))
+    return found
 
 
 def _number(value, digits=0):
@@ -64,6 +82,9 @@ def _tables(works):
             called = own["called"] / own["alone"] if own.get("called") else None
             cells += [_number(ratio(work, to=n), 3) for n in others] + [_number(called, 3)]
             yield f"| {work['name']} | {' | '.join(cells)} |"
+        yield "\nGeometric mean of the ratios, and the least of them:\n\n| works | kernel | to |\n|---|---|---|"
+        for form, own, peers in means(group):
+            yield f"| {form} | {own} | {', '.join(f'{peer} {mean:.3f} ({least:.3f})' for peer, (mean, least) in peers.items())} |"
         yield f"\nClock (MHz) and power (W) in the timed half of the turns, and what held the clock:\n\n| work | {' | '.join(names)} |"
         yield "|---" * (len(names) + 1) + "|"
         for work in group:
@@ -93,7 +114,7 @@ def markdown(document, plots):
     if failures:
         yield "\n## Failed\n"
         yield from (f"- {work}, {name}: {why.splitlines()[0][:300]}" for work, name, why in failures)
-    kernels = [(w["name"], w["contenders"]["tlxjit"]["note"]) for w in document["works"] if "tlxjit" in w["contenders"]]
+    kernels = [(w["name"], c["note"]) for w in document["works"] for name, c in w["contenders"].items() if is_own(name)]
     if kernels:
         yield "\n## Our kernels\n\n| work | kernel | parameters | registers, spills, shared bytes | relative error |\n|---|---|---|---|---|"
         for name, note in kernels:
