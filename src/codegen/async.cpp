@@ -152,7 +152,9 @@ void Generator::emitBulkCopy(const ir::Op &op) {
 }
 
 void Generator::emitFence(const ir::Op &op) {
-  if (nvidia())
+  if (op.strAttr(ir::Attr::scope) == "async_global")
+    device("tlx.nv.fence.proxy.async.global", {});
+  else if (nvidia())
     device(("tlx.nv.fence.acq.rel." + op.strAttr(ir::Attr::scope)).str(), {});
   else
     b.CreateFence(AtomicOrdering::AcquireRelease, scopeOf(op));

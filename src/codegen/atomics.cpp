@@ -109,8 +109,9 @@ void Generator::emitAtomic(const ir::Op &op) {
   if (!isAcquireOrStronger(ordering)) return;
   if (!share) emitBarrier();
   if (!nvidia()) b.CreateFence(AtomicOrdering::Acquire, scopeOf(op));
-  // What TMA loads then is read through another proxy.
+  // What TMA and bulk copies load then is read through another proxy.
   bool tma = false;
+  const_cast<ir::Block &>(module.kernel.body).walk([&](ir::Op &other) { tma |= other.is(ir::Opcode::AsyncBulkLoad); });
   for (unsigned i = 0; i < module.kernel.body.numArgs(); ++i)
     tma |= module.kernel.body.arg(i)->type.kind() == ir::Type::Kind::TensorDesc;
   if (tma) device("tlx.nv.fence.proxy.async.global", {});

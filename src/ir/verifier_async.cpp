@@ -274,7 +274,7 @@ struct AsyncRules {
       return bulk();
     case Opcode::Fence:
       return need(op.hasAttr(Attr::scope), "needs the attribute 'scope'") &&
-             check.strAttr(op, Attr::scope, {"cta", "gpu", "sys"});
+             check.strAttr(op, Attr::scope, {"cta", "gpu", "sys", "async_global"});
     case Opcode::EdgeStore:
     case Opcode::AsyncDescStore:
       return descriptor() && columns(type(1)) && indices(2) && reduction() && eviction();

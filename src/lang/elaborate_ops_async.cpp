@@ -181,7 +181,7 @@ Val Elaborator::opNamedBarrier(CallArgs &a) {
 Val Elaborator::opFence(CallArgs &a) {
   std::string scope = "async_shared";
   if (a.name == "fence") {
-    auto word = oneOf(a, 0, "'scope'", {"cta", "gpu", "sys", "async_shared"});
+    auto word = oneOf(a, 0, "'scope'", {"cta", "gpu", "sys", "async_shared", "async_global"});
     if (!word) return Val::poison();
     scope = *word;
   }
@@ -190,6 +190,8 @@ Val Elaborator::opFence(CallArgs &a) {
     b().create(Opcode::FenceProxy, {}, {});
   else
     b().create(Opcode::Fence, {}, {})->setAttr(Attr::scope, scope);
+  if (scope == "async_global")
+    b().create(Opcode::Barrier, {}, {}); // the thread that starts a unit stands for all of the task
   return Val::unit();
 }
 

@@ -142,6 +142,9 @@ struct Checker {
       return need(target.tma, "bulk copies", "; use load, store and buffers");
     case Opcode::WarpAny:
       return need(isNvidia, "warp-uniform branches", "; use a reduction over the tile");
+    case Opcode::Fence:
+      if (op.strAttr(Attr::scope) != "async_global") return;
+      [[fallthrough]];
     case Opcode::FenceProxy:
       return need(target.tma, "an asynchronous proxy", "; leave it out");
     case Opcode::AsyncDot:

@@ -88,7 +88,9 @@ Op *bufferStore(const Op &load) {
 
 bool ordersMemory(Block &block) {
   bool orders = false;
-  block.walk([&](Op &op) { orders |= op.hasAttr(Attr::order) && op.strAttr(Attr::order) != "relaxed"; });
+  block.walk([&](Op &op) {
+    orders |= op.is(Opcode::Fence) || (op.hasAttr(Attr::order) && op.strAttr(Attr::order) != "relaxed");
+  });
   return orders;
 }
 

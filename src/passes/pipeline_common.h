@@ -32,7 +32,7 @@ struct Slice {
 /// place.
 ir::Op *bufferStore(const ir::Op &load);
 
-/// Whether an atomic in it, or in a region of it, has a memory order: what it acquires, no load may read before it.
+/// Whether an atomic with a memory order or a fence is in it, or in a region of it: what those order, no load may read before it.
 bool ordersMemory(ir::Block &block);
 
 /// The hint of a descriptor's load or store goes on to the TMA operation that does it.

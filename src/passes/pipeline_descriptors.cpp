@@ -111,7 +111,7 @@ struct TmaPipeliner {
       // TMA writes to multiples of 128 bytes: so must each slot lie.
       Type t = op.result()->type;
       if (ordered)
-        why = "an atomic in it has a memory order, which loads must not pass";
+        why = "an atomic or a fence in it orders memory, which loads must not pass";
       else if (!known)
         why = "the index of its load depends on memory or on control flow inside the loop";
       else if (meets(op.operand(0)))

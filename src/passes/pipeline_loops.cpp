@@ -139,7 +139,7 @@ struct LoopPipeliner {
       llvm::DenseSet<Value *> seen;
       if (hasDot && !feedsDot(op.result(), seen)) continue;
       if (ordered) {
-        why = "an atomic in it has a memory order, which loads must not pass";
+        why = "an atomic or a fence in it orders memory, which loads must not pass";
         continue;
       }
       bool aliased = llvm::any_of(stores, [&](Op *s) { return !noAlias(s->operand(0), op.operand(0)); });

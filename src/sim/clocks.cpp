@@ -79,7 +79,9 @@ void Engine::releaseClock(Clock &to) {
   for (const Learned &l : units.learned[w])
     if (l.lanes & current->bit()) to.join(l.clock);
   to.warps.of(w).join(ownReach());
-  if (!amd && units.steps[w].fenced.last) to.fenced.of(w).add(current->lane, units.steps[w].fenced.lane[current->lane]);
+  for (unsigned space = 0; space < kSpaces && !amd; ++space)
+    if (const Reach &fenced = units.steps[w].fenced[space]; fenced.last)
+      to.fenced[space].of(w).add(current->lane, fenced.lane[current->lane]);
   advanceClock();
 }
 
@@ -91,14 +93,17 @@ void Engine::releaseWarp(Clock &to) {
   for (const Learned &l : units.learned[w]) to.join(l.clock);
   Reach &own = to.warps.of(w);
   own.all = std::max(own.all, units.steps[w].last());
-  to.fenced.of(w).join(units.steps[w].fenced);
+  for (unsigned space = 0; space < kSpaces; ++space) to.fenced[space].of(w).join(units.steps[w].fenced[space]);
 }
 
 void Engine::lanesMeet(Warp &warp) {
   Units &units = *warp.cta->units;
   Steps &steps = units.steps[warp.index];
-  if (steps.fenced.last) units.clocks[warp.index].fenced.of(warp.index).join(steps.fenced);
-  steps.fenced = Reach();
+  for (unsigned space = 0; space < kSpaces; ++space) {
+    Reach &fenced = steps.fenced[space];
+    if (fenced.last) units.clocks[warp.index].fenced[space].of(warp.index).join(fenced);
+    fenced = Reach();
+  }
   steps.first = steps.last() + 1;
   std::fill(std::begin(steps.ahead), std::end(steps.ahead), 0u);
   for (const Learned &l : units.learned[warp.index]) units.clocks[warp.index].join(l.clock);
@@ -144,42 +149,54 @@ void Engine::learnPhases(const Mbarrier &b, size_t index) {
 }
 
 /// Everything that is ordered before this fence is visible to the asynchronous proxy behind it, also what others wrote.
-void Engine::proxyFence(uint32_t site) {
-  onSync(SyncKind::ProxyFence, 0, site);
-  if (!hopper) return;
+void Engine::proxyFence(Space space, uint32_t site) {
+  if (space == kShared) onSync(SyncKind::ProxyFence, 0, site);
+  if (!hopper || (space == kGlobal && !checkRaces)) return;
   Warp &warp = *current->warp;
   Units &units = *warp.cta->units;
   Steps &steps = units.steps[warp.index];
   std::vector<Learned> &learned = units.learned[warp.index];
   Clock clock;
-  clock.fenced = units.clocks[warp.index].warps;
+  clock.fenced[space] = units.clocks[warp.index].warps;
   for (const Learned &l : learned)
-    if (l.lanes & current->bit()) clock.fenced.join(l.clock.warps);
-  Reach &own = clock.fenced.of(warp.index);
+    if (l.lanes & current->bit()) clock.fenced[space].join(l.clock.warps);
+  Reach &own = clock.fenced[space].of(warp.index);
   own.all = std::max(own.all, steps.first - 1);
-  steps.fenced.add(current->lane, steps.of(current->lane));
+  steps.fenced[space].add(current->lane, steps.of(current->lane));
+  if (space == kGlobal) { // shared memory is of one CTA
+    auto fenced = std::make_shared<Others>();
+    auto add = [&](const Clock &known) {
+      if (!known.others) return;
+      for (const auto &[cta, what] : *known.others) (*fenced)[cta].fenced[space].join(what.warps);
+    };
+    add(units.clocks[warp.index]);
+    for (const Learned &l : learned)
+      if (l.lanes & current->bit()) add(l.clock);
+    if (!fenced->empty()) clock.others = std::move(fenced);
+  }
   // Lanes that do the same have one entry, and so has one lane that fences again.
   auto it = llvm::find_if(learned, [&](const Learned &l) {
-    return l.barrier == Learned::kFence && (l.lanes == current->bit() || l.clock.fenced == clock.fenced);
+    return l.barrier == Learned::kFence + space &&
+           (l.lanes == current->bit() || (l.clock.fenced[space] == clock.fenced[space] && !clock.others));
   });
-  if (it == learned.end()) it = learned.insert(it, {Learned::kFence, 0, current->bit(), {}});
+  if (it == learned.end()) it = learned.insert(it, {Learned::kFence + space, 0, current->bit(), {}});
   it->clock.join(clock);
   it->lanes |= current->bit();
   if ((it->lanes & warp.live) == warp.live) {
     units.clocks[warp.index].join(it->clock);
     learned.erase(it);
   }
-  initFence();
+  if (space == kShared) initFence();
   advanceClock();
 }
 
 uint32_t Engine::unfencedWrite(const Cta &cta, unsigned warp, unsigned lane, uint32_t offset, uint32_t bytes) const {
   const Units &units = *cta.units;
   auto isFenced = [&](unsigned writer, unsigned writerLane, uint32_t step) {
-    auto in = [&](const Clock &clock) { return clock.fenced.covers(writer, writerLane, step); };
+    auto in = [&](const Clock &clock) { return clock.fenced[kShared].covers(writer, writerLane, step); };
     return in(units.clocks[warp]) ||
            (writer == warp && (lane == writerLane || lane == Mark::kEvery) &&
-            step <= units.steps[warp].fenced.lane[writerLane]) ||
+            step <= units.steps[warp].fenced[kShared].lane[writerLane]) ||
            llvm::any_of(units.learned[warp],
                         [&](const Learned &l) { return lane < Mark::kEvery && (l.lanes >> lane & 1) && in(l.clock); });
   };
@@ -188,6 +205,28 @@ uint32_t Engine::unfencedWrite(const Cta &cta, unsigned warp, unsigned lane, uin
         s && !isFenced(WriteStamp::warp(s), WriteStamp::lane(s), WriteStamp::step(s)))
       return s;
   return 0;
+}
+
+/// As Engine::unfencedWrite, of a write of global memory.
+bool Engine::fencedGlobal(const Mark &m) const {
+  const Warp &warp = *current->warp;
+  const Units &units = *warp.cta->units;
+  const bool here = m.cta == warp.cta->number;
+  const Reach &own = units.steps[warp.index].fenced[kGlobal];
+  if (here && m.actor == warp.index && m.lane == current->lane && m.step <= own.lane[m.lane & 31]) return true;
+  auto in = [&](const Clock &clock) {
+    const Knowledge *known = &clock;
+    if (!here) {
+      if (!clock.others) return false;
+      auto it = clock.others->find(m.cta);
+      if (it == clock.others->end()) return false;
+      known = &it->second;
+    }
+    return known->fenced[kGlobal].covers(m.actor, m.lane, m.step);
+  };
+  return in(units.clocks[warp.index]) || llvm::any_of(units.learned[warp.index], [&](const Learned &l) {
+           return (l.lanes & current->bit()) && in(l.clock);
+         });
 }
 
 /// Where this lane keeps what its atomics acquire.

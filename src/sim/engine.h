@@ -322,11 +322,12 @@ public:
   void mbarrierArrive(uint8_t *address, uint32_t count, uint32_t expectedBytes, uint32_t site);
   void mbarrierExpect(uint8_t *address, uint32_t bytes, uint32_t site);
   bool mbarrierWait(uint8_t *address, uint32_t parity, bool mayBlock, uint32_t site);
-  void proxyFence(uint32_t site);
+  void proxyFence(Space space, uint32_t site);
   void initFence();
   /// The stamp of a generic write to these bytes that no proxy fence stands behind, for a unit that this lane starts (lanes as marks have
   /// them); 0 if there is none.
   uint32_t unfencedWrite(const Cta &cta, unsigned warp, unsigned lane, uint32_t offset, uint32_t bytes) const;
+  bool fencedGlobal(const Mark &write) const;
 
   // --- tma.cpp
   void tmaLoad(uint8_t *destination, uint8_t *barrier, const uint8_t *map, const int32_t *at, unsigned rank,

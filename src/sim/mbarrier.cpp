@@ -385,7 +385,10 @@ uint32_t testWait(uint8_t *barrier, uint32_t parity, uint32_t site) {
   return engine().mbarrierWait(barrier, parity, false, site);
 }
 void proxyFence(uint32_t site) {
-  engine().proxyFence(site);
+  engine().proxyFence(kShared, site);
+}
+void proxyFenceGlobal(uint32_t site) {
+  engine().proxyFence(kGlobal, site);
 }
 void initFence(uint32_t) {
   engine().initFence();
@@ -414,7 +417,7 @@ const Symbol kSymbols[] = {
     symbol("tlx.nv.mbarrier.test.wait", testWait),
     symbol("tlx.nv.fence.mbarrier.init", initFence),
     symbol("tlx.nv.fence.proxy.async", proxyFence),
-    symbol("tlx.nv.fence.proxy.async.global", otherFence),
+    symbol("tlx.nv.fence.proxy.async.global", proxyFenceGlobal),
     symbol("tlx.nv.pin", pin),
     symbol("tlx.nv.fence.acq.rel.cta", otherFence),
     symbol("tlx.nv.fence.acq.rel.gpu", otherFence),

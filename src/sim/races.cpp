@@ -36,9 +36,10 @@ void Races::forget() {
 
 uint32_t Races::number(const Mark &m) {
   if (marks.size() > kMostNumbers || sets.size() > kMostNumbers) forget();
-  auto [it, fresh] = numbers.try_emplace(
-      {uint64_t(m.cta) << 32 | m.actor, uint64_t(m.step) << 32 | m.site << 3 | unsigned(m.kind) << 1 | m.ctaScope},
-      uint32_t(marks.size()));
+  auto [it, fresh] = numbers.try_emplace({uint64_t(m.cta) << 32 | m.actor, uint64_t(m.step) << 32 | m.site << 4 |
+                                                                               unsigned(m.unit) << 3 |
+                                                                               unsigned(m.kind) << 1 | m.ctaScope},
+                                         uint32_t(marks.size()));
   if (fresh) marks.push_back(m);
   return it->second << kLaneBits | m.lane;
 }

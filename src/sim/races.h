@@ -28,6 +28,7 @@ struct Mark {
   /// Of a warp's access. kEvery: made by the warp as a whole, each lane is behind it (a read of wgmma at the wait, all of AMD). kSome: by several
   /// lanes, or nobody can tell by which (ldmatrix).
   uint8_t lane = 0;
+  bool unit = false; // of a warp's write: a TMA store's, that the warp has waited for
 
   bool isWarp() const { return actor < kLoads; }
   bool isStore() const { return actor == kStores; }

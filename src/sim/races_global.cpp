@@ -2,6 +2,7 @@
 // The race checker's part on global memory, where warps of all CTAs meet. What orders CTAs is an atomic that releases and one that acquires
 // what it wrote (or what a later atomic made of it); relaxed atomics do not race with each other.
 #include "sim/engine.h"
+#include "sim/text.h"
 
 namespace tlx::sim {
 
@@ -56,16 +57,35 @@ void Engine::raceGlobal(uintptr_t address, AccessFlags flags, uint32_t site) {
     published.erase(published.lower_bound(address), published.lower_bound(address + flags.bytes()));
 }
 
-/// A row that a TMA transfer reads or writes; `mark` is the transfer's.
+/// A row that a TMA transfer reads or writes; `mark` is the transfer's. What warps wrote is visible to it behind a proxy fence.
 void Engine::raceRow(uintptr_t address, uint32_t bytes, const Mark &mark, const char *what) {
   const Warp &warp = *current->warp;
-  raceCheck(globalRaces, address, address + bytes, mark, *warp.cta, warp.index, what);
+  bool silent = raceCheck(globalRaces, address, address + bytes, mark, *warp.cta, warp.index, what);
+  Races::Cell seen; // neighbours have the same history
+  auto visible = [&](uint32_t number) {
+    const Mark m = globalRaces.mark(number);
+    if (!silent || !m.isWarp() || m.unit || m.kind == Mark::Kind::Read || fencedGlobal(m)) return;
+    silent = false;
+    report(FindingKind::MissingFence, mark.site,
+           std::string("missing fence: a ") + what + " reaches " + countText(bytes, "byte") + " " +
+               globalText(address) + ", which " + siteText(m.site) + " of " + warpText(m.actor, m.site) +
+               (m.cta == warp.cta->number ? "" : " of cta " + ctaText(m.cta)) +
+               " has written, and no tlx.nv.fence.proxy.async.global (fence(\"async_global\")) stands between them");
+  };
+  globalRaces.forEach(address, address + bytes, [&](Races::Cell &cell) {
+    if (!silent || cell == seen) return;
+    seen = cell;
+    if (cell.write) visible(cell.write);
+    for (uint32_t number : globalRaces.set(cell.others)) visible(number);
+  });
   raceRecord(globalRaces, address, address + bytes, mark, *warp.cta, warp.index);
 }
 
 /// A wait of this warp has ended a TMA store: what it wrote counts as written by the warp, now.
 void Engine::raceStoreEnds(uintptr_t address, uint32_t bytes, const Mark &inFlight) {
-  const uint32_t from = globalRaces.number(inFlight), by = globalRaces.number(markNow(inFlight.kind, inFlight.site));
+  Mark ended = markNow(inFlight.kind, inFlight.site);
+  ended.unit = true;
+  const uint32_t from = globalRaces.number(inFlight), by = globalRaces.number(ended);
   uint32_t set = 0, changed = 0; // the last one: neighbours have the same
   globalRaces.forEach(address, address + bytes, [&](Races::Cell &cell) {
     if (cell.write == from) cell.write = by;

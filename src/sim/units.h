@@ -59,15 +59,20 @@ struct Reaches : std::vector<Reach> {
   }
 };
 
-/// What is known of a CTA: of each warp, which of its steps are ordered before now; of each named barrier (the first kNamedPhases) and each
-/// mbarrier (by number, behind those), how many phases are complete.
+/// Of what a proxy fence speaks.
+enum Space : unsigned { kShared, kGlobal, kSpaces };
+
+/// What is known of a CTA: of each warp, which of its steps are ordered before now, and the steps whose generic writes a proxy fence has made visible
+/// to the asynchronous proxy; of each named barrier (the first kNamedPhases) and each mbarrier (by number, behind those), how many phases are complete.
 constexpr unsigned kNamedPhases = 16;
 struct Knowledge {
   Reaches warps;
+  Reaches fenced[kSpaces];
   std::vector<uint32_t> phases;
   uint32_t phasesOf(size_t barrier) const { return barrier < phases.size() ? phases[barrier] : 0; }
   void join(const Knowledge &other) {
     warps.join(other.warps);
+    for (unsigned space = 0; space < kSpaces; ++space) fenced[space].join(other.fenced[space]);
     if (phases.size() < other.phases.size()) phases.resize(other.phases.size());
     for (size_t b = 0; b < other.phases.size(); ++b) phases[b] = std::max(phases[b], other.phases[b]);
   }
@@ -78,17 +83,17 @@ struct Knowledge {
 };
 using Others = std::map<uint32_t, Knowledge>; // by number of the CTA
 
-/// What is known: of this CTA, of other CTAs (through atomics), and of each warp the steps whose generic writes a proxy fence has made visible to the
-/// asynchronous proxy. Carried by barriers.
+/// What is known: of this CTA, and of other CTAs (through atomics). Carried by barriers.
 struct Clock : Knowledge {
-  Reaches fenced;
   std::shared_ptr<const Others> others;
   void join(const Clock &other) {
     Knowledge::join(other);
-    fenced.join(other.fenced);
     joinOthers(other.others);
   }
-  void clear() { warps.clear(), phases.clear(), fenced.clear(), others.reset(); }
+  void clear() {
+    warps.clear(), phases.clear(), others.reset();
+    for (Reaches &space : fenced) space.clear();
+  }
   void joinOthers(const std::shared_ptr<const Others> &more) {
     if (!more || more == others) return;
     if (!others) {
@@ -104,8 +109,8 @@ struct Clock : Knowledge {
 /// What some lanes of a warp have learned since all of them met: by a phase of an mbarrier (`phase` complete ones), by a proxy fence, or, of one
 /// lane, by atomics.
 struct Learned {
-  static constexpr size_t kAtomics = ~size_t(0), kFence = kAtomics - 1;
-  size_t barrier = kAtomics; // as in Knowledge::phases
+  static constexpr size_t kAtomics = ~size_t(0), kFence = kAtomics - kSpaces; // kFence + space
+  size_t barrier = kAtomics;                                                  // as in Knowledge::phases
   uint32_t phase = 0;
   uint64_t lanes = 0;
   Clock clock;
@@ -115,7 +120,7 @@ struct Learned {
 struct Steps {
   uint32_t first = 1; // the first step since they met
   uint32_t ahead[32] = {};
-  Reach fenced; // of each lane's own writes, since they met
+  Reach fenced[kSpaces]; // of each lane's own writes, since they met
   uint32_t of(unsigned lane) const { return first + ahead[lane & 31]; }
   uint32_t last() const { return first + *std::max_element(std::begin(ahead), std::end(ahead)); }
 };

@@ -107,7 +107,7 @@ TEST_CASE("bulk copies, prefetches, hints, fences") {
     {"async_descriptor_reduce(a, one, [0, 0]);", 3, 1, 24, "async_descriptor_reduce needs the argument 'kind'"},
     {"async_descriptor_reduce(a, one, [0, 0], \"xor\");", 3, 41, 46,
      "a block cannot be combined by \"xor\" in f16: integers of 32 and 64 bits have all forms, f16, bf16, f32 and f64 have add, min and max"},
-    {"fence(\"warp\");", 3, 7, 13, "'scope' is one of \"cta\", \"gpu\", \"sys\", \"async_shared\""},
+    {"fence(\"warp\");", 3, 7, 13, "'scope' is one of \"cta\", \"gpu\", \"sys\", \"async_shared\", \"async_global\""},
     {"let r = async_dot_wait(0, zeros([64, 64], f32), pinned = n);", 3, 58, 59, "this argument of async_dot_wait is true or false, known at compile time, and not i32"},
   };
   for (const Wrong &wrong : table) check(wrong, around(wrong.text));
