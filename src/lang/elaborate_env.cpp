@@ -216,8 +216,11 @@ Val Elaborator::readCell(int cell) {
 
 Val Elaborator::lookup(llvm::StringRef name, Loc loc) {
   if (Binding *b = findLocal(name)) {
-    if (b->cell >= 0 && cells[b->cell].taskCopy) return error(Diag::ElTaskVar, loc, name);
-    return b->cell >= 0 ? readCell(b->cell) : b->val;
+    if (b->cell < 0) return b->val;
+    Cell &cell = cells[b->cell];
+    if (cell.taskCopy) return error(Diag::ElTaskVar, loc, name);
+    if (!cell.assigned && !cell.read) cell.read = {loc, name};
+    return readCell(b->cell);
   }
   if (auto s = ir::scalarByName(name)) return Val::data(*s);
   if (!frames.empty() && frame().file)

@@ -16,33 +16,26 @@ using llvm::dyn_cast;
 
 namespace {
 
-/// Names that a body assigns, at any depth: outside of tasks, or `inTasks`.
-void collectAssigned(const Stmt &s, llvm::StringSet<> &names, bool inTasks) {
+/// Names that a body assigns, at any depth, outside of tasks.
+void collectAssigned(const Stmt &s, llvm::StringSet<> &names) {
   switch (s.kind) {
   case StmtKind::Assign:
-    if (!inTasks)
-      for (const Name &n : cast<Assign>(s).target.names) names.insert(n.text);
-    break;
-  case StmtKind::AsyncTasks:
-    if (inTasks) collectAssigned(*cast<AsyncTasks>(s).body, names, true);
-    break;
-  case StmtKind::AsyncTask:
-    collectAssigned(*cast<AsyncTask>(s).body, names, false);
+    for (const Name &n : cast<Assign>(s).target.names) names.insert(n.text);
     break;
   case StmtKind::If: {
     auto &i = cast<If>(s);
-    collectAssigned(*i.thenBlock, names, inTasks);
-    if (i.elseBranch) collectAssigned(*i.elseBranch, names, inTasks);
+    collectAssigned(*i.thenBlock, names);
+    if (i.elseBranch) collectAssigned(*i.elseBranch, names);
     break;
   }
   case StmtKind::For:
-    collectAssigned(*cast<For>(s).body, names, inTasks);
+    collectAssigned(*cast<For>(s).body, names);
     break;
   case StmtKind::While:
-    collectAssigned(*cast<While>(s).body, names, inTasks);
+    collectAssigned(*cast<While>(s).body, names);
     break;
   case StmtKind::Block:
-    for (const StmtPtr &x : cast<Block>(s).stmts) collectAssigned(*x, names, inTasks);
+    for (const StmtPtr &x : cast<Block>(s).stmts) collectAssigned(*x, names);
     break;
   default:
     break;
@@ -79,7 +72,7 @@ bool containsLoopExit(const Block &body) {
 
 std::vector<int> Elaborator::assignedCells(const Block &body) {
   llvm::StringSet<> names;
-  collectAssigned(body, names, false);
+  collectAssigned(body, names);
   std::vector<int> out;
   for (auto &entry : names)
     if (Binding *binding = findLocal(entry.first()); binding && binding->cell >= 0) out.push_back(binding->cell);
@@ -88,13 +81,17 @@ std::vector<int> Elaborator::assignedCells(const Block &body) {
   return out;
 }
 
-/// What tasks in the body of a loop assign has no value in its next iteration.
-void Elaborator::markTaskCopies(const Block &body) {
-  llvm::StringSet<> names;
-  collectAssigned(body, names, true);
-  for (auto &entry : names)
-    if (Binding *binding = findLocal(entry.first()); binding && binding->cell >= 0)
-      cells[binding->cell].taskCopy = true;
+void Elaborator::beginIteration() {
+  for (Cell &c : cells) c.assigned = false, c.read.reset();
+}
+
+/// What tasks in the body of a loop assign has no value in its next iteration, nor behind it.
+void Elaborator::endIteration(llvm::ArrayRef<Cell> before, llvm::ArrayRef<Cell> after) {
+  for (size_t c = 0; c < before.size(); ++c) {
+    if (after[c].taskCopy && after[c].read) error(Diag::ElTaskVar, after[c].read->loc, after[c].read->name);
+    cells[c].taskCopy |= after[c].taskCopy;
+    if (!before[c].assigned && !before[c].read) cells[c].read = after[c].read;
+  }
 }
 
 /// Cells that the body set and that were unset before: exit flags and results of a return. At the start of an iteration
@@ -217,7 +214,6 @@ Flow Elaborator::forLoop(const For &s) {
 
   // --- the body, as a for
   size_t firstCell = cells.size();
-  markTaskCopies(*s.body);
   std::vector<int> carried;
   for (int c : assignedCells(*s.body))
     if (!cells[c].poison) carried.push_back(c);
@@ -246,6 +242,7 @@ Flow Elaborator::forLoop(const For &s) {
   }
   for (size_t k = 0; k < carried.size(); ++k) cells[carried[k]].value = body.arg(k + 1);
 
+  beginIteration();
   frame().scopes.emplace_back();
   ++frame().controlDepth;
   int continuedCell = newCell();
@@ -259,6 +256,7 @@ Flow Elaborator::forLoop(const For &s) {
   // --- what it carries
   const std::vector<Cell> after(cells.begin(), cells.begin() + before.size());
   cells = before;
+  endIteration(before, after);
   std::vector<int> fresh = newlySet(before, after);
   bool poison = false;
   for (size_t c = 0; c < before.size(); ++c)
@@ -341,7 +339,6 @@ Flow Elaborator::forLoop(const For &s) {
 Flow Elaborator::whileLoop(const While &s) {
   At at(*this, s.loc);
   size_t firstCell = cells.size();
-  markTaskCopies(*s.body);
   std::vector<int> carried;
   for (int c : assignedCells(*s.body))
     if (!cells[c].poison) carried.push_back(c);
@@ -356,6 +353,7 @@ Flow Elaborator::whileLoop(const While &s) {
 
   b().atEnd(test);
   for (size_t k = 0; k < carried.size(); ++k) cells[carried[k]].value = test.arg(k);
+  beginIteration();
   ++frame().controlDepth;
   ir::Value *go;
   auto known = condition(*s.cond, go, "while");
@@ -370,7 +368,7 @@ Flow Elaborator::whileLoop(const While &s) {
   if (known) go = b().constant(context.scalar(ir::Scalar::I1), 1);
 
   b().atEnd(body);
-  cells = before;
+  cells.resize(before.size()); // the condition assigns nothing
   for (size_t k = 0; k < carried.size(); ++k) cells[carried[k]].value = body.arg(k);
   frame().scopes.emplace_back();
   int continuedCell = newCell();
@@ -382,6 +380,7 @@ Flow Elaborator::whileLoop(const While &s) {
 
   const std::vector<Cell> after(cells.begin(), cells.begin() + before.size());
   cells = before;
+  endIteration(before, after);
   std::vector<int> fresh = newlySet(before, after);
   Flow flow = kFalls;
   bool returns = frame().returnedCell >= 0 && !before[frame().returnedCell].value && after[frame().returnedCell].value;

@@ -157,6 +157,13 @@ struct Cell {
   ir::Type type; // null while unset
   bool poison = false;
   bool taskCopy = false; ///< tasks assigned to copies of it: it has no value any more
+  /// In this iteration of the innermost loop, on every path: it has been assigned. Before that it was read, first here.
+  bool assigned = false;
+  struct Read {
+    Loc loc;
+    llvm::StringRef name;
+  };
+  std::optional<Read> read;
 };
 
 struct Binding {
@@ -314,7 +321,9 @@ public:
   Flow forLoop(const ast::For &s);
   Flow staticFor(const ast::For &s);
   Flow whileLoop(const ast::While &s);
-  void markTaskCopies(const ast::Block &body);
+  /// Around what a loop repeats; `before`: the cells outside.
+  void beginIteration();
+  void endIteration(llvm::ArrayRef<Cell> before, llvm::ArrayRef<Cell> after);
   std::vector<int> assignedCells(const ast::Block &body);
   struct Carried;
   void checkLoopAttrs(const ast::For &s, std::optional<int64_t> &stages, std::optional<int64_t> &unroll);

@@ -244,7 +244,7 @@ void Elaborator::assignTo(const Name &name, Val val, Loc loc) {
     v = materialize(val, loc);
   }
   // After a wrong assignment the variable keeps its value: the type is known, so what follows can be checked.
-  if (v) cells[cell].value = v, cells[cell].taskCopy = false;
+  if (v) cells[cell].value = v, cells[cell].taskCopy = false, cells[cell].assigned = true;
 }
 
 void Elaborator::assign(const Assign &s) {
@@ -305,6 +305,8 @@ Flow Elaborator::branch(ir::Value *cond, llvm::function_ref<Flow()> onTrue, llvm
     const Cell &t = after[0][i], &e = after[1][i];
     cells[i].poison = t.poison || e.poison;
     cells[i].taskCopy = t.taskCopy || e.taskCopy;
+    cells[i].assigned = t.assigned && e.assigned;
+    cells[i].read = t.read ? t.read : e.read;
     if (t.value == e.value || cells[i].poison) {
       cells[i].value = t.value, cells[i].type = t.type;
       continue;

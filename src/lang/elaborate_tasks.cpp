@@ -217,7 +217,9 @@ void Elaborator::oneTask(const AsyncTask &s, ir::Op &op, int64_t replica, std::v
   b().yield({});
   for (size_t i = 0; i < before.size(); ++i) {
     if (cells[i].value != before[i].value) assigned.push_back(int(i));
+    const auto read = cells[i].read;
     cells[i] = before[i];
+    cells[i].read = read;
   }
   // Tiles stay with the warps that made them.
   ir::Op *bad = nullptr;

@@ -214,6 +214,40 @@ kernel k(y: *i32, n: i32) launch(num_warps = 1) {
   execute(job, [&](const std::string &where) { expectBits(y, {7, 16, 17, 6}, where, true); });
 }
 
+// A variable has a value where it was assigned since, and where no task assigned it after all.
+TEST_CASE("tasks that assign to copies of a variable of a loop") {
+  for (int32_t n : {0, 1, 3}) {
+    Array y("i32", 4);
+    std::fill(y.data.begin(), y.data.end(), 0);
+    Job job{R"(
+kernel k<USE: i1 = false>(y: *i32, n: i32) launch(num_warps = 1) {
+  var (v, sum) = (n, 0);
+  for i in range(0, n) {
+    if USE {
+      async_tasks {
+        async_task(default) { sum = 1; }
+        async_task(num_warps = 1) { sum = 2; }
+      }
+    }
+    sum += i + 1;
+    if i % 2 == 0 { v = i; } else { v = -i; }
+    async_tasks {
+      async_task(default) { v += 1; store(y, v); }
+      async_task(num_warps = 1) { v += 10; store(y + 1, v); }
+    }
+    v = 7 * i;
+  }
+  store(y + 2, v);
+  store(y + 3, sum);
+})"};
+    job.out = {&y}, job.keepOutputs = true, job.scalars = {n}, job.on = withTasks();
+    const int32_t last = n - 1, start = last % 2 == 0 ? last : -last;
+    std::vector<uint64_t> want{uint32_t(n ? start + 1 : 0), uint32_t(n ? start + 10 : 0), uint32_t(n ? 7 * last : 0),
+                               uint32_t(n * (n + 1) / 2)};
+    execute(job, [&](const std::string &where) { expectBits(y, want, where, true); });
+  }
+}
+
 // Barriers of tasks are used again by those of the next async_tasks.
 TEST_CASE("tasks of many async_tasks need few named barriers") {
   Array y("f32", 20);
