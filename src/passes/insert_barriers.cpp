@@ -16,8 +16,8 @@
 //   async_desc_store   reads its buffer until an async_store_wait of the issuing thread: one is inserted before the bytes are written again.
 //   async_desc_load    is awaited by each thread at its mbarrier; rings that mbarriers manage ({managed}) need nothing within themselves.
 // Tasks have states of their own: at their start all warps of the CTA have met. Memory that several tasks use is theirs to order, by mbarriers;
-// within a task all of the above holds. Before an arrival stands a proxy fence if the task has accessed, since its last one, a buffer that some
-// unit uses; a task's end is such a place too.
+// within a task all of the above holds. Before an arrival, at a named barrier too, stands a proxy fence if the task has accessed, since its last one,
+// a buffer that some unit uses; a task's end is such a place too.
 //
 // Asynchronous units see what threads wrote only behind fence_proxy_async: it is inserted before the barrier in front of such a unit's access, and
 // in front of a TMA write of bytes that threads have accessed. (That both only read needs none.)
@@ -313,6 +313,7 @@ struct Inserter {
       s.fresh = true;
       return;
     case Opcode::BarrierArrive:
+    case Opcode::NamedBarrier:
       fenceFor(op, s);
       return;
     case Opcode::Single: // one thread arrives for all

@@ -51,7 +51,7 @@ public:
       if (op.is(Opcode::DescLoad) || op.is(Opcode::DescStore)) accesses.push_back(&op);
     });
     if (!good) return false;
-    choose(accesses);
+    if (!choose(accesses)) return false;
     if (fields.empty()) return true;
     std::erase_if(accesses, [&](Op *op) { return !fields.contains(op->operand(0)); });
     for (Op *op : accesses) // before arguments change places
@@ -100,12 +100,13 @@ private:
     return false;
   }
 
-  /// The descriptors that become fields.
-  void choose(llvm::ArrayRef<Op *> accesses) {
+  /// The descriptors that become fields. One that the program gives to TMA itself cannot, so all its accesses have to keep to TMA's rules.
+  bool choose(llvm::ArrayRef<Op *> accesses) {
     Block &body = module.kernel.body;
     for (unsigned i = 0; i < body.numArgs(); ++i)
       if (isDescriptor(body.arg(i)) && !target.tma) fields.try_emplace(body.arg(i));
-    if (!target.tma) return;
+    if (!target.tma) return true;
+    bool good = true;
     for (const Op *op : accesses) {
       Value *descriptor = op->operand(0);
       const Scalar scalar = descriptor->type.scalar();
@@ -113,13 +114,24 @@ private:
       const bool aligned = axis.info(op->operand(op->numOperands() - 1)).divisibility[0] % elements == 0;
       const bool known =
           !op->hasAttr(Attr::reduce) || features::tmaReduces(op->strAttr(Attr::reduce), scalarName(scalar));
-      if ((aligned && known) || !onlyAccessed(*descriptor) || !fields.try_emplace(descriptor).second) continue;
+      if (aligned && known) continue;
+      if (!onlyAccessed(*descriptor)) {
+        good = false;
+        if (!known)
+          diagnostics.report(Diag::DescriptorSharedReduce, op->loc, descriptor->name, op->strAttr(Attr::reduce),
+                             scalarName(scalar));
+        else
+          diagnostics.report(Diag::DescriptorSharedIndex, op->loc, descriptor->name, std::to_string(elements));
+        continue;
+      }
+      if (!fields.try_emplace(descriptor).second) continue;
       if (!known)
         diagnostics.report(Diag::DescriptorReduce, op->loc, descriptor->name, op->strAttr(Attr::reduce),
                            scalarName(scalar));
       else
         diagnostics.report(Diag::DescriptorIndex, op->loc, descriptor->name, std::to_string(elements));
     }
+    return good;
   }
   static bool onlyAccessed(const Value &descriptor) {
     return llvm::all_of(descriptor.uses(),

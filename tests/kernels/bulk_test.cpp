@@ -129,6 +129,52 @@ kernel k(a: tensor_desc<i32, [16, 32]>, c: tensor_desc<i32, [16, 32]>) launch(nu
                                    ": use .store of the descriptor with reduce, which can do without\n");
 }
 
+// The writer's side has the fence that the units of the other need.
+TEST_CASE("bulk: what one task wrote is stored by another, behind a named barrier") {
+  for (const char *meet : {"named_barrier_arrive(3, 192);", "named_barrier_wait(3, 192);"})
+    check({replace(R"(
+kernel k(a: tensor_desc<i32, [16, 32]>, c: tensor_desc<i32, [16, 32]>) launch(num_warps = 4) {
+  let b = local_alloc([16, 32], i32);
+  async_tasks {
+    async_task(default) { local_store(b, a.load([0, 0]) * 3); $M }
+    async_task(num_warps = 2) {
+      named_barrier_wait(3, 192);
+      async_descriptor_store(c, b, [0, 0]);
+      async_descriptor_store_wait(0);
+    }
+  }
+})",
+                   {{"M", meet}}),
+           {},
+           {Matrix("i32", 16, 32)},
+           Matrix("i32", 16, 32)},
+          [](const std::vector<Matrix> &in, int64_t r, int64_t c) { return 3 * in[0](r, c); });
+}
+
+TEST_CASE("bulk: a descriptor that the program gives to TMA keeps to its rules in .load and .store") {
+  if (hopper().empty()) return;
+  auto said = [](const char *statement) {
+    return refusal(replace(R"(kernel k(c: tensor_desc<f32, [16, 32]>, out: *f32, n: i32) launch(num_warps = 4) {
+  let b = local_alloc([16, 32], f32);
+  local_store(b, zeros([16, 32], f32));
+  async_descriptor_store(c, b, [0, 0]);
+  async_descriptor_store_wait(0);
+  $S
+})",
+                           {{"S", statement}}),
+                   "sm_90a");
+  };
+  const std::string rule = "TMA serves 'c', which async_descriptor operations use too, and ";
+  for (const char *index : {"n", "3"})
+    CHECK(said((std::string("c.store([0, ") + index + "], c.load([0, 4]));").c_str()) ==
+          rule +
+              "this last index is not known to be a multiple of 4: state it with multiple_of, or pass the tensor by a "
+              "second descriptor\n");
+  CHECK(said("c.store([16, 0], zeros([16, 32], f32), reduce = \"max\");") ==
+        rule + "cannot combine by \"max\" in f32: pass the tensor by a second descriptor\n");
+  CHECK(said("c.store([16, n * 4], c.load([0, multiple_of(n, 4)]));") == "");
+}
+
 TEST_CASE("bulk: prefetches and hints change no result") {
   for (const char *block : {"[64, 64]", "[64, 256]", "[32, 8]"})
     for (const char *hint : {"evict_first", "evict_last", "evict_normal"}) {
