@@ -93,6 +93,8 @@ template <unsigned N, bool Trans, bool Store> void moveMatrices(uint32_t *regist
                                    site);
   Gather *g;
   if (!engine().arrive(site, 0xffffffff, &lane, g)) return;
+  // What each of them does next is behind all that the others did here.
+  if (engine().clocks) engine().lanesPass(*engine().current->warp);
   auto at = [&](unsigned l) { return static_cast<RowsLane *>(g->slots[l]); };
   for (unsigned i = 0; i < N; ++i) {
     uint16_t tile[8][8];

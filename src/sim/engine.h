@@ -285,6 +285,7 @@ public:
   Mark markNow(Mark::Kind kind, uint32_t site) const; // of this lane
   /// All lanes of a warp have met at what orders their memory.
   void lanesMeet(Warp &warp);
+  void lanesPass(Warp &warp);
 
   // --- races.cpp, where the launch checks them
   bool raceCheck(Races &races, uint64_t begin, uint64_t end, const Mark &mark, const Cta &cta, unsigned warp,
@@ -430,7 +431,6 @@ private:
   void advanceClock();
   void learnPhases(const Mbarrier &barrier, size_t index);
   Clock &learnedByAtomics();
-  void lanesPass(Warp &warp);
   void overwritten(Cta &cta, uint32_t offset, uint32_t bytes, const char *what, uint32_t site);
   void logArrival(Mbarrier &barrier, const Arrival &arrival);
   void missingProxyFence(uint32_t stamp, const char *what, uint32_t offset, uint32_t site);

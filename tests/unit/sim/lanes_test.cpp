@@ -146,6 +146,45 @@ TEST_CASE("lanes: matrices of a warp belong to no lane") {
                   "  call void @tlx.nv.stmatrix.x4(ptr addrspace(3) %first, <4 x i32> zeroinitializer)\n"));
 }
 
+TEST_CASE("lanes: what several move together all release, though one has released before") {
+  // Warp 0 moves rows by stmatrix behind an arrival of one lane, and each lane releases; warp 1 acquires and reads them.
+  auto said = [](const std::string &first, const std::string &release, const std::string &acquire,
+                 LaunchConfig &config) {
+    return checked(kEntry + sharedAt("rows", 1024) + sharedAt("other", 8) +
+                       inFirstThread(initBarrier("s", 32) + initBarrier("other", 1)) + barSync(64) +
+                       R"(  %lane = and i32 %t, 31
+  %o = shl i32 %lane, 4
+  %row = getelementptr i8, ptr addrspace(3) %rows, i32 %o
+  %moves = icmp ult i32 %t, 32
+  br i1 %moves, label %mover, label %reader
+mover:
+  %chosen = icmp eq i32 %lane, )" +
+                       first + R"(
+  br i1 %chosen, label %ahead, label %together
+ahead:
+  call void @tlx.nv.mbarrier.arrive(ptr addrspace(3) %other, i32 1)
+  br label %together
+together:
+  call void @tlx.nv.stmatrix.x4(ptr addrspace(3) %row, <4 x i32> zeroinitializer)
+)" + release + "  br label %end\nreader:\n" +
+                       acquire + R"(  %v = load <4 x i32>, ptr addrspace(3) %row, align 16
+  br label %end
+end:
+)",
+                   config);
+  };
+  const std::string arrive = "  call void @tlx.nv.bar.arrive(i32 3, i32 64)\n",
+                    sync = "  call void @tlx.nv.bar.sync(i32 3, i32 64)\n";
+  forEachSchedule([&](LaunchConfig &config) {
+    for (const char *first : {"0", "13", "31"}) {
+      checkRight(said(first, kArrive, waitFor("s", "0", "w"), config));
+      checkRight(said(first, arrive, sync, config));
+      checkRight(said(first, sync, sync, config));
+      checkFinding(said(first, "", "", config), FindingKind::Race, "race: ");
+    }
+  });
+}
+
 TEST_CASE("lanes: who starts a TMA store needs the others' writes") {
   auto said = [](const std::string &between) {
     auto p =
