@@ -23,6 +23,14 @@ Mark Engine::markNow(Mark::Kind kind, uint32_t site) const {
           amd ? Mark::kEvery : uint8_t(current->lane)};
 }
 
+/// What the clock says of a CTA: that of the clock, or another one; null if nothing.
+static const Knowledge *knowledgeOf(const Clock &clock, uint32_t cta, uint32_t own) {
+  if (cta == own) return &clock;
+  if (!clock.others) return nullptr;
+  auto it = clock.others->find(cta);
+  return it == clock.others->end() ? nullptr : &it->second;
+}
+
 bool Engine::knows(const Cta &cta, unsigned warp, unsigned lane, const Mark &m) const {
   if (m.isStore()) return false;
   const Units &units = *cta.units;
@@ -32,13 +40,8 @@ bool Engine::knows(const Cta &cta, unsigned warp, unsigned lane, const Mark &m) 
        (m.lane == lane && lane != Mark::kSome)))
     return true;
   auto in = [&](const Clock &clock) {
-    const Knowledge *known = &clock;
-    if (!here) {
-      if (!clock.others) return false;
-      auto it = clock.others->find(m.cta);
-      if (it == clock.others->end()) return false;
-      known = &it->second;
-    }
+    const Knowledge *known = knowledgeOf(clock, m.cta, cta.number);
+    if (!known) return false;
     return m.isWarp() ? known->warps.covers(m.actor, m.lane, m.step)
                       : known->phasesOf(kNamedPhases + m.actor - Mark::kLoads) > m.step;
   };
@@ -215,14 +218,8 @@ bool Engine::fencedGlobal(const Mark &m) const {
   const Reach &own = units.steps[warp.index].fenced[kGlobal];
   if (here && m.actor == warp.index && m.lane == current->lane && m.step <= own.lane[m.lane & 31]) return true;
   auto in = [&](const Clock &clock) {
-    const Knowledge *known = &clock;
-    if (!here) {
-      if (!clock.others) return false;
-      auto it = clock.others->find(m.cta);
-      if (it == clock.others->end()) return false;
-      known = &it->second;
-    }
-    return known->fenced[kGlobal].covers(m.actor, m.lane, m.step);
+    const Knowledge *known = knowledgeOf(clock, m.cta, warp.cta->number);
+    return known && known->fenced[kGlobal].covers(m.actor, m.lane, m.step);
   };
   return in(units.clocks[warp.index]) || llvm::any_of(units.learned[warp.index], [&](const Learned &l) {
            return (l.lanes & current->bit()) && in(l.clock);
