@@ -30,18 +30,23 @@ def ratio(work, name="tlxjit", to=None):
 
 
 def is_own(name):
-    return name.split()[0] in ("tlxjit", "dry")
+    return name.split()[0] == "tlxjit"
+
+
+def form(work):
+    """Its name without the sizes."""
+    return re.sub(r"-S\d+|-\d+(x\d+)+$", "", work["name"])
 
 
 def means(works):
     """[(works of one type and form, kernel of ours, {peer: (geometric mean of the ratios, the least)})], over the works that have both."""
     found = []
-    for form in dict.fromkeys(re.sub(r"-S\d+|-\d+(x\d+)+$", "", w["name"]) for w in works):
-        group = [w for w in works if re.sub(r"-S\d+|-\d+(x\d+)+$", "", w["name"]) == form]
+    for form_ in dict.fromkeys(map(form, works)):
+        group = [w for w in works if form(w) == form_]
         names = _sorted({name for w in group for name in w["contenders"]})
         for own in filter(is_own, names):
             ratios = {peer: [r for w in group if (r := ratio(w, own, peer))] for peer in names if not is_own(peer)}
-            found.append((form, own, {peer: (statistics.geometric_mean(rs), min(rs)) for peer, rs in ratios.items() if rs}))
+            found.append((form_, own, {peer: (statistics.geometric_mean(rs), min(rs)) for peer, rs in ratios.items() if rs}))
     return found
 
 
@@ -83,8 +88,8 @@ def _tables(works):
             cells += [_number(ratio(work, to=n), 3) for n in others] + [_number(called, 3)]
             yield f"| {work['name']} | {' | '.join(cells)} |"
         yield "\nGeometric mean of the ratios, and the least of them:\n\n| works | kernel | to |\n|---|---|---|"
-        for form, own, peers in means(group):
-            yield f"| {form} | {own} | {', '.join(f'{peer} {mean:.3f} ({least:.3f})' for peer, (mean, least) in peers.items())} |"
+        for form_, own, peers in means(group):
+            yield f"| {form_} | {own} | {', '.join(f'{peer} {mean:.3f} ({least:.3f})' for peer, (mean, least) in peers.items())} |"
         yield f"\nClock (MHz) and power (W) in the timed half of the turns, and what held the clock:\n\n| work | {' | '.join(names)} |"
         yield "|---" * (len(names) + 1) + "|"
         for work in group:

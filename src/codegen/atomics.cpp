@@ -109,12 +109,13 @@ void Generator::emitAtomic(const ir::Op &op) {
   if (!isAcquireOrStronger(ordering)) return;
   if (!share) emitBarrier();
   if (!nvidia()) b.CreateFence(AtomicOrdering::Acquire, scopeOf(op));
-  // What TMA and bulk copies load then is read through another proxy.
-  bool tma = false;
-  const_cast<ir::Block &>(module.kernel.body).walk([&](ir::Op &other) { tma |= other.is(ir::Opcode::AsyncBulkLoad); });
-  for (unsigned i = 0; i < module.kernel.body.numArgs(); ++i)
-    tma |= module.kernel.body.arg(i)->type.kind() == ir::Type::Kind::TensorDesc;
-  if (tma) device("tlx.nv.fence.proxy.async.global", {});
+  // TMA and bulk copies reach global memory through another proxy.
+  bool units = false;
+  const_cast<ir::Block &>(module.kernel.body).walk([&](ir::Op &other) {
+    units |= other.is(ir::Opcode::AsyncDescLoad) || other.is(ir::Opcode::AsyncDescStore) ||
+             other.is(ir::Opcode::AsyncBulkLoad) || other.is(ir::Opcode::AsyncBulkStore);
+  });
+  if (units) device("tlx.nv.fence.proxy.async.global", {});
 }
 
 // Only the first holder of an element has performed its atomic; the others get the result through shared memory: one

@@ -165,8 +165,9 @@ TEST_CASE("bulk: a descriptor that the program gives to TMA keeps to its rules i
                    "sm_90a");
   };
   const std::string rule = "TMA serves 'c', which async_descriptor operations use too, and ";
-  for (const char *index : {"n", "3"})
-    CHECK(said((std::string("c.store([0, ") + index + "], c.load([0, 4]));").c_str()) ==
+  for (const char *statement :
+       {"c.store([0, n], c.load([0, 4]));", "c.store([0, 3], c.load([0, 4]));", "c.store([0, 4], c.load([0, n]));"})
+    CHECK(said(statement) ==
           rule +
               "this last index is not known to be a multiple of 4: state it with multiple_of, or pass the tensor by a "
               "second descriptor\n");
